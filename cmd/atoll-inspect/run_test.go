@@ -34,8 +34,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestGoesOnWithWhatIsKept: a process that starts anew is ready with the certificate that its predecessor has left, though neither the API server nor a
-// controller answers; without it, it is not, and says for what it waits.
+// TestGoesOnWithWhatIsKept: a process that starts anew is ready with the certificate that its predecessor has left, though
+// neither the API server nor a controller answers; without it, it is not, and says for what it waits.
 func TestGoesOnWithWhatIsKept(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -92,7 +92,8 @@ func leave(t *testing.T, authority certs.Authority, dir string, now time.Time) {
 		t.Fatal(err)
 	}
 	host := certs.InspectName + "." + certs.Namespace + ".svc"
-	text, err := authority.Issue(certs.Grant{CommonName: certs.InspectName, Names: []string{host, host + ".cluster.local"}, Server: true}, key.Public(), now, time.Hour)
+	text, err := authority.Issue(certs.Grant{CommonName: certs.InspectName, Names: []string{host, host + ".cluster.local"}, Server: true},
+		key.Public(), now, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,9 @@ func leave(t *testing.T, authority certs.Authority, dir string, now time.Time) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{certs.FileCertificate: text, certs.FileKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+	for name, text := range map[string][]byte{
+		certs.FileCertificate: text, certs.FileKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}

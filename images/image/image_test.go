@@ -44,7 +44,8 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.OS != "linux" || config.Architecture != runtime.GOARCH || len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != "/pause" {
+	if config.OS != "linux" || config.Architecture != runtime.GOARCH || len(config.Config.Entrypoint) != 1 ||
+		config.Config.Entrypoint[0] != "/pause" {
 		t.Errorf("configuration is %+v", config)
 	}
 	layers, err := image.Layers()

@@ -20,13 +20,17 @@ import (
 // TestLayer: what is in a layer is what was put there, of root, with no time, and own files stand for those of the tree.
 func TestLayer(t *testing.T) {
 	tree := t.TempDir()
-	for name, mode := range map[string]fs.FileMode{"usr/bin/tool": 0o755, "usr/share/doc/tool": 0o644, "usr/share/man/tool.1": 0o644, "etc/hosts": 0o600, "usr/bin/set": 0o755 | fs.ModeSetuid} {
+	for name, mode := range map[string]fs.FileMode{
+		"usr/bin/tool": 0o755, "usr/share/doc/tool": 0o644, "usr/share/man/tool.1": 0o644, "etc/hosts": 0o600,
+		"usr/bin/set": 0o755 | fs.ModeSetuid,
+	} {
 		path := filepath.Join(tree, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o600), os.Chmod(path, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("usr/bin", filepath.Join(tree, "bin")), os.Mkdir(filepath.Join(tree, "tmp"), 0o755), os.Chmod(filepath.Join(tree, "tmp"), 0o777|fs.ModeSticky)); err != nil {
+	if err := errors.Join(os.Symlink("usr/bin", filepath.Join(tree, "bin")), os.Mkdir(filepath.Join(tree, "tmp"), 0o755),
+		os.Chmod(filepath.Join(tree, "tmp"), 0o777|fs.ModeSticky)); err != nil {
 		t.Fatal(err)
 	}
 	own := filepath.Join(t.TempDir(), "own")
@@ -36,13 +40,15 @@ func TestLayer(t *testing.T) {
 	packed, err := PackLayer(Layer{
 		Tree: tree, Omit: []string{"usr/share/man"},
 		Files: map[string]string{"etc/hosts": own}, Programs: map[string]string{"usr/local/bin/mine": own},
-		Texts: map[string]string{"etc/passwd": "root"}, Links: map[string]string{"usr/bin/sh": "tool"}, Dirs: map[string]fs.FileMode{"run/it": 0o750},
+		Texts: map[string]string{"etc/passwd": "root"}, Links: map[string]string{"usr/bin/sh": "tool"},
+		Dirs: map[string]fs.FileMode{"run/it": 0o750},
 	}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"bin -> usr/bin 0777", "etc/ 0755", "usr/ 0755", "usr/bin/ 0755", "usr/bin/set 0755 usr/bin/set", "usr/bin/tool 0755 usr/bin/tool", "usr/share/ 0755",
+		"bin -> usr/bin 0777", "etc/ 0755", "usr/ 0755", "usr/bin/ 0755", "usr/bin/set 0755 usr/bin/set", "usr/bin/tool 0755 usr/bin/tool",
+		"usr/share/ 0755",
 		"usr/share/doc/ 0755", "usr/share/doc/tool 0644 usr/share/doc/tool", "tmp/ 01777",
 		"etc/hosts 0644 mine", "etc/passwd 0644 root", "run/it/ 0750", "usr/bin/sh -> tool 0777", "usr/local/bin/mine 0755 mine",
 	}

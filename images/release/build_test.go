@@ -53,7 +53,8 @@ func smallSource(t *testing.T) string {
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "one"}, {"tag", "v1.2.3"}} {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=2001-02-03T04:05:06Z", "GIT_COMMITTER_DATE=2001-02-03T04:05:06Z", "GIT_CONFIG_GLOBAL=/dev/null")
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=2001-02-03T04:05:06Z", "GIT_COMMITTER_DATE=2001-02-03T04:05:06Z",
+			"GIT_CONFIG_GLOBAL=/dev/null")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
@@ -72,12 +73,16 @@ func put(t *testing.T, path, text string) {
 func deb(t *testing.T, dir, name, architecture string, files, links map[string]string) string {
 	t.Helper()
 	tree := filepath.Join(t.TempDir(), name)
-	put(t, filepath.Join(tree, "DEBIAN/control"), fmt.Sprintf("Package: %s\nVersion: 1:2.0~a+b1\nArchitecture: %s\nMaintainer: a <a@example.com>\nSource: all-%s (2.0)\nDescription: a test\n", name, architecture, name))
+	put(t, filepath.Join(tree, "DEBIAN/control"),
+		fmt.Sprintf(
+			"Package: %s\nVersion: 1:2.0~a+b1\nArchitecture: %s\nMaintainer: a <a@example.com>\nSource: all-%s (2.0)\nDescription: a test\n", name,
+			architecture, name))
 	for file, text := range files {
 		put(t, filepath.Join(tree, file), text)
 	}
 	for file, target := range links {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755), os.Symlink(target, filepath.Join(tree, file))); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755),
+			os.Symlink(target, filepath.Join(tree, file))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +102,8 @@ func smallPackages(t *testing.T) func(context.Context, string, []string) ([]stri
 	for _, arch := range []string{"amd64", "arm64"} {
 		files[arch] = []string{
 			deb(t, dir, "a-tool", arch, map[string]string{
-				"usr/bin/tool": "#!/bin/sh\n", "usr/share/doc/tool/copyright": "MIT", "usr/share/doc/tool/NEWS": "none", "usr/share/man/man1/tool.1": ".TH", "etc/passwd": "not this",
+				"usr/bin/tool": "#!/bin/sh\n", "usr/share/doc/tool/copyright": "MIT", "usr/share/doc/tool/NEWS": "none",
+				"usr/share/man/man1/tool.1": ".TH", "etc/passwd": "not this",
 				"usr/share/ca-certificates/mozilla/B.crt": "B\n", "usr/share/ca-certificates/mozilla/A.crt": "A\n",
 			}, nil),
 			deb(t, dir, "base-files", arch, map[string]string{"usr/bin/.keep": ""}, map[string]string{"bin": "usr/bin"}),
@@ -120,7 +126,8 @@ func smallBuilder(t *testing.T, source string) builder {
 	}
 }
 
-// TestBuiltTwice: from two directories the same commit and packages give the same archives and documents, byte for byte; another commit does not.
+// TestBuiltTwice: from two directories the same commit and packages give the same archives and documents, byte for byte; another
+// commit does not.
 func TestBuiltTwice(t *testing.T) {
 	one, two := smallBuilder(t, smallSource(t)), smallBuilder(t, smallSource(t))
 	two.packages = one.packages
@@ -134,7 +141,8 @@ func TestBuiltTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first.digest != second.digest || !bytes.Equal(read(t, first.archive), read(t, second.archive)) || !bytes.Equal(read(t, first.document), read(t, second.document)) {
+		if first.digest != second.digest || !bytes.Equal(read(t, first.archive), read(t, second.archive)) ||
+			!bytes.Equal(read(t, first.document), read(t, second.document)) {
 			t.Errorf("%s: built twice, %s and %s", r.Name, first.digest, second.digest)
 		}
 		if first.version != "v1.2.3" || !first.created.Equal(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)) {
@@ -147,7 +155,8 @@ func TestBuiltTwice(t *testing.T) {
 	}
 	put(t, filepath.Join(two.source, "cmd/small/main.go"), "package main\n\nfunc main() { println(\"other\") }\n")
 	for _, r := range one.list.Images {
-		if changed, err := two.build(t.Context(), r); err != nil || changed.digest == digests[r.Name] || changed.tag() != changed.version[:len(changed.version)-len("+dirty")]+"-dirty" {
+		if changed, err := two.build(t.Context(), r); err != nil || changed.digest == digests[r.Name] ||
+			changed.tag() != changed.version[:len(changed.version)-len("+dirty")]+"-dirty" {
 			t.Errorf("%s: another source gives the same image, or version %s (%v)", r.Name, changed.version, err)
 		}
 	}
@@ -178,7 +187,8 @@ func TestAdopt(t *testing.T) {
 		}
 		return !os.SameFile(before, after) // Go sets the time also of what it leaves alone
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", filepath.Join(b.source, "bin")+"/", "./cmd/small") // as the Makefile
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", filepath.Join(b.source, "bin")+"/",
+		"./cmd/small") // as the Makefile
 	build.Dir, build.Env = b.source, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -196,7 +206,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestReuse: images of the same parts are built once. Those of another program, list or package are built anew, and the same as without; only a few are kept.
+// TestReuse: images of the same parts are built once. Those of another program, list or package are built anew, and the same as
+// without; only a few are kept.
 func TestReuse(t *testing.T) {
 	b, dir := smallBuilder(t, smallSource(t)), t.TempDir()
 	plain := smallBuilder(t, b.source)
@@ -280,7 +291,8 @@ func TestWhatIsInAnImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		labels := config.Config.Labels
-		if config.Config.User != "7:7" || !slices.Equal(config.Config.Entrypoint, []string{"/usr/local/bin/small"}) || config.Created.Unix() != 1e9 ||
+		if config.Config.User != "7:7" || !slices.Equal(config.Config.Entrypoint, []string{"/usr/local/bin/small"}) ||
+			config.Created.Unix() != 1e9 ||
 			labels["org.opencontainers.image.version"] != "v1.2.3" || labels["org.opencontainers.image.created"] != "2001-09-09T01:46:40Z" ||
 			len(labels["org.opencontainers.image.revision"]) != 40 || labels["org.opencontainers.image.title"] != "Small" {
 			t.Errorf("configuration is %+v, created %s", config.Config, config.Created)
@@ -297,9 +309,11 @@ func TestWhatIsInAnImage(t *testing.T) {
 			}
 		}
 		want := map[string]string{
-			"bin": "-> usr/bin", "usr/bin/.keep": "", "usr/bin/tool": "#!/bin/sh\n", "usr/bin/also": "-> tool", "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
+			"bin": "-> usr/bin", "usr/bin/.keep": "", "usr/bin/tool": "#!/bin/sh\n",
+			"usr/bin/also": "-> tool", "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
 			"usr/share/doc/tool/copyright": "MIT", "etc/ssl/certs/ca-certificates.crt": "A\nB\n", "usr/share/ca-certificates/mozilla/A.crt": "A\n",
-			"usr/share/ca-certificates/mozilla/B.crt": "B\n", "var/lib/dpkg/status.d/a-tool": "of " + arch, "var/lib/dpkg/status.d/base-files": "of " + arch,
+			"usr/share/ca-certificates/mozilla/B.crt": "B\n", "var/lib/dpkg/status.d/a-tool": "of " + arch,
+			"var/lib/dpkg/status.d/base-files": "of " + arch,
 		}
 		if !maps.Equal(got, want) {
 			t.Errorf("for %s the image has %q, want %q", arch, got, want)
@@ -326,7 +340,8 @@ func TestWhatDoesNotRunIsRefused(t *testing.T) {
 	b.packages = func(context.Context, string, []string) ([]string, time.Time, error) {
 		return []string{lacking}, time.Now(), nil
 	}
-	if _, err := b.build(t.Context(), bare); err == nil || !strings.Contains(err.Error(), "no listed package has") || !strings.Contains(err.Error(), "(for sh)") {
+	if _, err := b.build(t.Context(), bare); err == nil || !strings.Contains(err.Error(), "no listed package has") ||
+		!strings.Contains(err.Error(), "(for sh)") {
 		t.Errorf("a program without its libraries gives %v", err)
 	}
 	if err := static("/bin/sh", runtime.GOARCH); err == nil || !strings.Contains(err.Error(), "not static") {

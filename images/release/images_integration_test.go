@@ -30,7 +30,8 @@ import (
 
 var twice = flag.Bool("twice", false, "build all platforms of this commit, in two directories, and compare")
 
-// TestImages builds the images of this source, and starts each program of theirs for this machine's processor, with nothing but the image around it.
+// TestImages builds the images of this source, and starts each program of theirs for this machine's processor, with nothing but
+// the image around it.
 func TestImages(t *testing.T) {
 	o := options{source: root, out: t.TempDir(), cache: sandbox.DefaultCache, own: !*twice}
 	if *twice {
@@ -60,7 +61,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// again builds the images in another clone by the commands of docs/install.md, pushes them to a registry on loopback by those, and compares.
+// again builds the images in another clone by the commands of docs/install.md, pushes them to a registry on loopback by those,
+// and compares.
 func again(t *testing.T, cloned string, first []built) {
 	t.Helper()
 	source := clone(t, cloned)
@@ -139,9 +141,21 @@ var commands = map[string][]command{
 		{0, "(Open vSwitch) 3.5", "", []string{"/usr/bin/ovs-appctl", "--version"}},
 		{0, "(Open vSwitch) 3.5", "", []string{"/usr/bin/ovsdb-client", "--version"}},
 		// The schemas are where the manifests look for them, and the shell does what they ask of it.
-		{0, "OVN_Northbound", "", []string{"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create nb.db /usr/share/ovn/ovn-nb.ovsschema && ovsdb-tool db-name nb.db"}},
-		{0, "OVN_Southbound", "", []string{"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create sb.db /usr/share/ovn/ovn-sb.ovsschema && ovsdb-tool db-name sb.db"}},
-		{0, "Open_vSwitch", "", []string{"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create vs.db /usr/share/openvswitch/vswitch.ovsschema && ovsdb-tool db-name vs.db"}},
+		{
+			0, "OVN_Northbound", "", []string{
+				"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create nb.db /usr/share/ovn/ovn-nb.ovsschema && ovsdb-tool db-name nb.db",
+			},
+		},
+		{
+			0, "OVN_Southbound", "", []string{
+				"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create sb.db /usr/share/ovn/ovn-sb.ovsschema && ovsdb-tool db-name sb.db",
+			},
+		},
+		{
+			0, "Open_vSwitch", "", []string{
+				"/usr/bin/sh", "-c", "cd /tmp && ovsdb-tool create vs.db /usr/share/openvswitch/vswitch.ovsschema && ovsdb-tool db-name vs.db",
+			},
+		},
 		{0, "nb.db.old", "", []string{"/usr/bin/sh", "-c", "cd /tmp && mkdir old && mv nb.db old/nb.db.old && ls old"}},
 	},
 }

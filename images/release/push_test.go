@@ -30,7 +30,8 @@ func TestPush(t *testing.T) {
 	defer server.Close()
 	place := strings.TrimPrefix(server.URL, "http://") + "/team"
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"push", "-registry=" + place + "/", "-out=" + b.out, "-tags=latest,stable"}, &out, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"push", "-registry=" + place + "/", "-out=" + b.out, "-tags=latest,stable"}, &out,
+		io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for image, platforms := range map[string]int{"small": 2, "bare": 1} {

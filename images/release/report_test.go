@@ -10,10 +10,14 @@ import (
 func TestReport(t *testing.T) {
 	digest := func(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
 	all := []built{
-		{name: "atoll", stamp: stamp{version: "v0.1.0", created: time.Unix(1e9, 0).UTC()}, archive: "bin/images/atoll.tar", digest: digest("1"), size: 123456789, fetched: time.Unix(1.1e9, 0).UTC(), platforms: []builtPlatform{
+		{name: "atoll", stamp: stamp{version: "v0.1.0", created: time.Unix(1e9, 0).UTC()}, archive: "bin/images/atoll.tar", digest: digest(
+			"1"), size: 123456789, fetched: time.Unix(1.1e9, 0).UTC(), platforms: []builtPlatform{
 			{name: "linux/amd64", digest: digest("2"), size: 61728394}, {name: "linux/arm64", digest: digest("3"), size: 61728395},
 		}},
-		{name: "ovn", stamp: stamp{version: "v0.1.0"}, archive: "bin/images/ovn.tar", digest: digest("4"), size: 7e6, fetched: time.Unix(1.2e9, 0).UTC(), platforms: []builtPlatform{{name: "linux/amd64", digest: digest("5"), size: 6.9e6}}},
+		{
+			name: "ovn", stamp: stamp{version: "v0.1.0"}, archive: "bin/images/ovn.tar", digest: digest("4"), size: 7e6,
+			fetched: time.Unix(1.2e9, 0).UTC(), platforms: []builtPlatform{{name: "linux/amd64", digest: digest("5"), size: 6.9e6}},
+		},
 	}
 	const want = `IMAGE  PLATFORM     SIZE      DIGEST               FILE
 atoll  linux/amd64  61.7 MB   sha256:222222222222  

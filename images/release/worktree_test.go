@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWorktree: a worktree of git's gives the same image as the repository at the same commit. What differs in its files is seen as Go sees it in a repository.
+// TestWorktree: a worktree of git's gives the same image as the repository at the same commit. What differs in its files is seen
+// as Go sees it in a repository.
 func TestWorktree(t *testing.T) {
 	source := smallSource(t)
 	tree := filepath.Join(t.TempDir(), "tree")

@@ -40,7 +40,8 @@ func TestNetworksAreToldThatNobodyLeads(t *testing.T) {
 			}
 			by := map[string]int{}
 			for _, e := range list.Items {
-				if e.InvolvedObject.Kind != "Network" || e.Reason != model.ReasonControllerAway || !strings.Contains(e.Message, "the last one, one, was heard of at") {
+				if e.InvolvedObject.Kind != "Network" || e.Reason != model.ReasonControllerAway ||
+					!strings.Contains(e.Message, "the last one, one, was heard of at") {
 					t.Errorf("%+v", e)
 				}
 				by[e.InvolvedObject.Name]++

@@ -37,7 +37,8 @@ func newAbroad(t *testing.T) *abroad {
 			Exclude: []model.AddrRange{{First: at4, Last: at4}, {First: at6, Last: at6}},
 		}}
 	})
-	a.server, a.other, a.client = a.pod("abroad", "server", "", "server"), a.pod("abroad", "other", "", "other"), a.pod("blue", "client", "", "web")
+	a.server, a.other, a.client = a.pod("abroad", "server", "", "server"), a.pod("abroad", "other", "", "other"), a.pod("blue", "client", "",
+		"web")
 	for _, p := range []*testPod{a.server, a.other} {
 		serveSeen(t, p.inside, p.request.Pod.Name)
 	}
@@ -121,8 +122,9 @@ func (a *abroad) want(what string, at [2]netip.Addr, who string) {
 	}
 }
 
-// TestOwnAddressesOfAProvider: a consumer's pods dial a provider's by the addresses that these have, where it is offered: they reach them and nobody
-// else, and nobody outside who has the same addresses. They are seen as their faces, and judged as if they had dialled faces.
+// TestOwnAddressesOfAProvider: a consumer's pods dial a provider's by the addresses that these have, where it is offered: they
+// reach them and nobody else, and nobody outside who has the same addresses. They are seen as their faces, and judged as if they
+// had dialled faces.
 func TestOwnAddressesOfAProvider(t *testing.T) {
 	a := newAbroad(t)
 	outside := [2]netip.Addr{netip.MustParseAddr(a.world.v4), netip.MustParseAddr(a.world.v6)}
@@ -174,7 +176,9 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 		p := meeting("blue", model.PolicyEgress, match.Pods{})
 		p.Rules[model.PolicyEgress] = []model.Rule{{Verdict: model.Allow, AnyPort: true}}
 		for _, c := range cidrs {
-			p.Rules[model.PolicyEgress][0].Peers = append(p.Rules[model.PolicyEgress][0].Peers, model.Peer{Block: &model.Block{CIDR: netip.PrefixFrom(c, c.BitLen())}})
+			p.Rules[model.PolicyEgress][0].Peers = append(p.Rules[model.PolicyEgress][0].Peers, model.Peer{
+				Block: &model.Block{CIDR: netip.PrefixFrom(c, c.BitLen())},
+			})
 		}
 		return p
 	}
@@ -190,8 +194,8 @@ func TestOwnAddressesOfAProvider(t *testing.T) {
 	a.wantPolicy("when abroad receives of the client", "server other")
 	a.withdraw(meeting("abroad", model.PolicyIngress, match.Pods{}))
 
-	// A connection ends with compatibility. When own addresses are dialled no more it may go on, as by its face. In either case what is outside
-	// means itself again.
+	// A connection ends with compatibility. When own addresses are dialled no more it may go on, as by its face. In either case what
+	// is outside means itself again.
 	for what, way := range map[string]struct {
 		end  func()
 		ends bool

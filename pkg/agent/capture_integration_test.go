@@ -56,8 +56,9 @@ func (p *testPod) says(t *testing.T, to *testPod, text string) {
 	}))
 }
 
-// TestCapturesAreOfThePodAskedFor: only packets of the pod with the UID that was asked for are told; of a pod that has gone, was made anew, or is another's
-// namesake, there is an error. What holds it is looked at with the check of the namespace taken out: then another's packets appear.
+// TestCapturesAreOfThePodAskedFor: only packets of the pod with the UID that was asked for are told; of a pod that has gone, was
+// made anew, or is another's namesake, there is an error. What holds it is looked at with the check of the namespace taken out:
+// then another's packets appear.
 func TestCapturesAreOfThePodAskedFor(t *testing.T) {
 	_, a, one, two := newPair(t)
 	a.pods.setSynced()

@@ -118,7 +118,8 @@ func TestAPodHasNoMoreConnectionsThanItMay(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdPast)); !slices.Equal(got, want) || crowded != float64(len(want)) {
+		if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdPast)); !slices.Equal(got, want) ||
+			crowded != float64(len(want)) {
 			t.Errorf("%v were told that connections are refused, and %v are counted; want %v", got, crowded, want)
 		}
 	}

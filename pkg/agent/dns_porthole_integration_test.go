@@ -57,7 +57,8 @@ func (n *node) newTestNames(a *Agent) *testNames {
 		api: follow.Clients{
 			Metadata: fake.NewSimpleMetadataClient(scheme),
 			Kube:     kubefake.NewClientset(),
-			Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, settingsObject(n.tb, testInfrastructure().DNS...)),
+			Networks: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds,
+				settingsObject(n.tb, testInfrastructure().DNS...)),
 		},
 		config: process.Config{ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(n.dir, "dns.sock")},
 	}
@@ -122,7 +123,8 @@ func TestPodsAskTheirPorthole(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
 	program := n.newTestNames(a)
 	for i, network := range []string{"red", "blue"} {
-		program.add(network, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
+		program.add(network,
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}})
 		_, err := program.api.Kube.DiscoveryV1().EndpointSlices(network).Create(t.Context(), intake.Mirror(model.Mirror{
 			Network: network, Source: model.SliceKey{Namespace: network, Name: "db-x"}, SourceUID: "uid", Service: "db",
 			Endpoints: []model.Endpoint{{Address: netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", 50+i)), Ready: true, Serving: true}},

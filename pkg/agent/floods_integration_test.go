@@ -206,8 +206,8 @@ func expired(t *testing.T, from *testPod, target string, questions int) (count i
 	return count
 }
 
-// burst has a pod send 1,000 frames, no more at a time than everybody on the way has room for, and gives how many came to another pod in how many
-// seconds, begun ones included.
+// burst has a pod send 1,000 frames, no more at a time than everybody on the way has room for, and gives how many came to another
+// pod in how many seconds, begun ones included.
 func (p *testPod) burst(to *testPod, raw []byte, pastQueues int) (seconds, arrived int) {
 	p.tb.Helper()
 	begun, counted, socket := time.Now(), to.counter("marked"), p.rawSocket()
@@ -237,10 +237,14 @@ func TestWhatAPodSendsIsBounded(t *testing.T) {
 	to := func(protocol byte, payload []byte) []byte {
 		return frames.V4{From: own.MAC, To: its.MAC, Source: own.V4, Target: its.V4, Protocol: protocol, Payload: payload}.Bytes()
 	}
-	hidden := frames.V6{From: own.MAC, To: its.MAC, Source: own.V6, Target: its.V6, Payload: frames.Options(unix.IPPROTO_ICMPV6, frames.ICMP(129, "marked"))}.Bytes()
+	hidden := frames.V6{
+		From: own.MAC, To: its.MAC, Source: own.V6, Target: its.V6, Payload: frames.Options(unix.IPPROTO_ICMPV6, frames.ICMP(129, "marked")),
+	}.Bytes()
 	last := to(unix.IPPROTO_UDP, frames.UDP(9, 9, "marked"))
 	expire(last, 1)
-	bounded, rates := netdev.Bounds{Broadcasts: 20, Requests: 40}, map[netdev.Bound]int{netdev.BoundBroadcasts: 20, netdev.BoundRequests: 40, netdev.BoundPackets: 100}
+	bounded, rates := netdev.Bounds{Broadcasts: 20, Requests: 40}, map[netdev.Bound]int{
+		netdev.BoundBroadcasts: 20, netdev.BoundRequests: 40, netdev.BoundPackets: 100,
+	}
 	for _, flood := range []struct {
 		name  string
 		which netdev.Bound
@@ -330,7 +334,8 @@ func TestNeighboursOfAFlood(t *testing.T) {
 	must(t, err)
 	own := attacker.end()
 	last := frames.V4{
-		From: own.MAC, To: router, Source: own.V4, Target: netip.MustParseAddr(world.v4), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(9, 9, "last"),
+		From: own.MAC, To: router, Source: own.V4, Target: netip.MustParseAddr(world.v4), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(9, 9,
+			"last"),
 	}.Bytes()
 	expire(last, 1)
 	// What may come at once has come, and what is queued is done, of what was before too.

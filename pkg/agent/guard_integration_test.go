@@ -86,7 +86,8 @@ func TestForgedRoutersAndServers(t *testing.T) {
 	// ovn-controller begins with an empty bridge.
 	j.run("ovs-ofctl", "-O", "OpenFlow13", "del-flows", "unix:"+watch.socket, fmt.Sprintf("cookie=%#x/-1", uint64(sentryCookie)))
 	await(t, func() *bool {
-		if found := strings.Contains(j.run("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", "unix:"+watch.socket, "table=0"), "icmp_type=134"); found {
+		if found := strings.Contains(j.run("ovs-ofctl", "-O", "OpenFlow13", "dump-flows", "unix:"+watch.socket, "table=0"),
+			"icmp_type=134"); found {
 			return &found
 		}
 		return nil

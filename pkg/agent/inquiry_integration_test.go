@@ -23,9 +23,13 @@ func (p *testPod) asked() nodeapi.Pod {
 }
 
 // pinged is what became of two packets to each target, in the order in which it was told.
-func (a *Agent) pinged(t *testing.T, from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr) (answered, lost int, why string, err error) {
+func (a *Agent) pinged(
+	t *testing.T, from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr,
+) (answered, lost int, why string, err error) {
 	t.Helper()
-	spec := ping.Spec{Protocol: protocol, Port: port, Targets: targets, Count: 2, Size: 1000, Interval: ping.MinInterval, Timeout: 3 * time.Second}
+	spec := ping.Spec{
+		Protocol: protocol, Port: port, Targets: targets, Count: 2, Size: 1000, Interval: ping.MinInterval, Timeout: 3 * time.Second,
+	}
 	err = a.inquiry().Ping(t.Context(), from, spec, func(r ping.Reply) {
 		if r.Answered {
 			answered++
@@ -36,8 +40,8 @@ func (a *Agent) pinged(t *testing.T, from nodeapi.Pod, protocol model.Protocol, 
 	return answered, lost, why, err
 }
 
-// TestPingsLeaveFromThePodAskedFor: packets leave from the network namespace of the pod with the UID that was asked for, by each protocol and family; of a
-// pod that has gone, was made anew, or is another's namesake, there is an error, and nothing is sent.
+// TestPingsLeaveFromThePodAskedFor: packets leave from the network namespace of the pod with the UID that was asked for, by each
+// protocol and family; of a pod that has gone, was made anew, or is another's namesake, there is an error, and nothing is sent.
 func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	n, a, one, two := newPair(t)
 	pinged := func(from nodeapi.Pod, protocol model.Protocol, port uint16, targets ...netip.Addr) (answered, lost int, why string, err error) {
@@ -63,10 +67,12 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	if answered, lost, why, err := pinged(two.asked(), model.TCP, 7777, loopback); err != nil || answered != 2 || lost != 0 {
 		t.Errorf("from the pod that listens: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
-	if answered, lost, why, err := pinged(one.asked(), model.TCP, 7777, loopback); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
+	if answered, lost, why, err := pinged(one.asked(), model.TCP, 7777, loopback); err != nil || answered != 0 || lost != 2 ||
+		!strings.HasPrefix(why, "refused") {
 		t.Errorf("from the other one: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
-	if answered, lost, why, err := pinged(one.asked(), model.UDP, 7777, both[0]); err != nil || answered != 0 || lost != 2 || !strings.HasPrefix(why, "refused") {
+	if answered, lost, why, err := pinged(one.asked(), model.UDP, 7777, both[0]); err != nil || answered != 0 || lost != 2 ||
+		!strings.HasPrefix(why, "refused") {
 		t.Errorf("datagrams to where nobody listens: %d answered, %d lost (%s): %v", answered, lost, why, err)
 	}
 	nobody := one.nic.Addresses[0].Addr().Next().Next().Next()
@@ -110,7 +116,8 @@ func TestPingsLeaveFromThePodAskedFor(t *testing.T) {
 	// Its interface goes with it, a moment later: from then on that is the reason.
 	answered, lost, _, err := pinged(again.asked(), ping.ICMP, 0, both[0])
 	r, ok := errors.AsType[*nodeapi.RefusedError](err)
-	if !ok || answered+lost > 0 || !strings.Contains(r.What, "has gone, or is being made") && !strings.Contains(r.What, "no interface of Atoll's") {
+	if !ok || answered+lost > 0 ||
+		!strings.Contains(r.What, "has gone, or is being made") && !strings.Contains(r.What, "no interface of Atoll's") {
 		t.Errorf("a pod whose namespace has gone: %v, %d packets", err, answered+lost)
 	}
 }

@@ -80,8 +80,9 @@ func serveUDP(t *testing.T, p *testPod) string {
 	return server.LocalAddr().String()
 }
 
-// TestNothingIsLostWhilePodsComeAndGo: pods of a node, and of two nodes, go on beginning connections while others come and go on both nodes, and no packet of theirs is
-// lost. Between nodes that holds for the kernel's datapath: docs/design/networks.md ("When the userspace datapath loses packets") says why not for the userspace one.
+// TestNothingIsLostWhilePodsComeAndGo: pods of a node, and of two nodes, go on beginning connections while others come and go on
+// both nodes, and no packet of theirs is lost. Between nodes that holds for the kernel's datapath: docs/design/networks.md ("When
+// the userspace datapath loses packets") says why not for the userspace one.
 func TestNothingIsLostWhilePodsComeAndGo(t *testing.T) {
 	n := newNode(t)
 	other := n.neighbour()

@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestWhatTheNodeLosesIsMended: somebody removes what portholes need, or the kernel removes it along with something else. It is mended without a sweep; and when
-// nobody follows what is lost, it is not.
+// TestWhatTheNodeLosesIsMended: somebody removes what portholes need, or the kernel removes it along with something else. It is
+// mended without a sweep; and when nobody follows what is lost, it is not.
 func TestWhatTheNodeLosesIsMended(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
 	red := n.addGuest(a, "red", "one", 5, 5)
@@ -81,8 +81,8 @@ func addressOf(t *testing.T, text string) *netlink.Addr {
 	return a
 }
 
-// TestANodeThatLosesItsNode: the Node is deleted and made anew, or loses its annotation, while its pods go on. They lose nothing; and an address that the
-// controller gives the node next is that of its routes at once.
+// TestANodeThatLosesItsNode: the Node is deleted and made anew, or loses its annotation, while its pods go on. They lose nothing;
+// and an address that the controller gives the node next is that of its routes at once.
 func TestANodeThatLosesItsNode(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
 	red := n.addGuest(a, "red", "one", 5, 5)

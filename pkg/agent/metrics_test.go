@@ -23,7 +23,8 @@ func TestMetricsBeginAtZero(t *testing.T) {
 	}
 	for _, name := range []string{
 		"atoll_agent_add_phase_seconds", "atoll_agent_add_seconds", "atoll_agent_crowded_pods", "atoll_agent_dropped_packets_total",
-		"atoll_agent_nameless_total", "atoll_agent_porthole_seconds", "atoll_agent_requests_total", "atoll_agent_swept_total", "atoll_agent_unbounded_interfaces",
+		"atoll_agent_nameless_total", "atoll_agent_porthole_seconds", "atoll_agent_requests_total",
+		"atoll_agent_swept_total", "atoll_agent_unbounded_interfaces",
 	} {
 		if !have[name] {
 			t.Errorf("%s has no sample before the first event", name)

@@ -37,7 +37,8 @@ func TestAPodWithoutNamesIsTold(t *testing.T) {
 					a.names = names.New("/nowhere", nil, nil)
 				}
 				a.world.SetNetwork(&model.Network{Name: "red", UID: "u", DNS: test.mode})
-				a.tellNameless(t.Context(), pod{key: model.PodKey{Namespace: "red", Name: "p"}, uid: "uid"}, attachment.NIC{Network: "red", NetworkUID: "u", Faces: []netip.Addr{netip.MustParseAddr("100.64.0.1")}})
+				a.tellNameless(t.Context(), pod{key: model.PodKey{Namespace: "red", Name: "p"}, uid: "uid"},
+					attachment.NIC{Network: "red", NetworkUID: "u", Faces: []netip.Addr{netip.MustParseAddr("100.64.0.1")}})
 				synctest.Wait()
 				list, err := api.CoreV1().Events("red").List(t.Context(), metav1.ListOptions{})
 				if err != nil || len(list.Items) != test.told {

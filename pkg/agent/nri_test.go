@@ -27,11 +27,41 @@ func TestOwnAddresses(t *testing.T) {
 		want  nri.Known
 		found bool
 	}{
-		{"both families", pod{key: web, uid: "u1", attachments: dual}, nri.Pod{Namespace: "red", Name: "web", UID: "u1"}, nri.Known{UID: "u1", Pairs: both}, true},
-		{"a static pod", pod{key: web, uid: "u1", staticUID: "s1", attachments: dual}, nri.Pod{Namespace: "red", Name: "web", UID: "s1"}, nri.Known{UID: "u1", Pairs: both}, true},
-		{"an earlier pod of the name", pod{key: web, uid: "u1", attachments: dual}, nri.Pod{Namespace: "red", Name: "web", UID: "u0"}, nri.Known{}, false},
-		{"a pod of another namespace", pod{key: web, uid: "u1", attachments: dual}, nri.Pod{Namespace: "blue", Name: "web", UID: "u1"}, nri.Known{}, false},
-		{"another pod's annotation", pod{key: web, uid: "u2", attachments: dual}, nri.Pod{Namespace: "red", Name: "web", UID: "u2"}, nri.Known{UID: "u2"}, true},
+		{
+			"both families",
+			pod{key: web, uid: "u1", attachments: dual},
+			nri.Pod{Namespace: "red", Name: "web", UID: "u1"},
+			nri.Known{UID: "u1", Pairs: both},
+			true,
+		},
+		{
+			"a static pod",
+			pod{key: web, uid: "u1", staticUID: "s1", attachments: dual},
+			nri.Pod{Namespace: "red", Name: "web", UID: "s1"},
+			nri.Known{UID: "u1", Pairs: both},
+			true,
+		},
+		{
+			"an earlier pod of the name",
+			pod{key: web, uid: "u1", attachments: dual},
+			nri.Pod{Namespace: "red", Name: "web", UID: "u0"},
+			nri.Known{},
+			false,
+		},
+		{
+			"a pod of another namespace",
+			pod{key: web, uid: "u1", attachments: dual},
+			nri.Pod{Namespace: "blue", Name: "web", UID: "u1"},
+			nri.Known{},
+			false,
+		},
+		{
+			"another pod's annotation",
+			pod{key: web, uid: "u2", attachments: dual},
+			nri.Pod{Namespace: "red", Name: "web", UID: "u2"},
+			nri.Known{UID: "u2"},
+			true,
+		},
 		{"no annotation", pod{key: web, uid: "u1"}, nri.Pod{Namespace: "red", Name: "web", UID: "u1"}, nri.Known{UID: "u1"}, true},
 		{
 			"a pod that is its own face",

@@ -31,8 +31,11 @@ type lookout struct {
 	agent *Agent
 }
 
-// proved sends a marked packet from a pod of the first node to an address while all nodes watch, and is where it is seen, by node, and what the pod is answered.
-func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, port uint16, target netip.Addr, answers ...uint16) (map[string][]nodeapi.Point, ping.Reply) {
+// proved sends a marked packet from a pod of the first node to an address while all nodes watch, and is where it is seen, by
+// node, and what the pod is answered.
+func proved(
+	t *testing.T, on []lookout, from *testPod, protocol model.Protocol, port uint16, target netip.Addr, answers ...uint16,
+) (map[string][]nodeapi.Point, ping.Reply) {
 	t.Helper()
 	mark, err := ping.NewMark()
 	must(t, err)
@@ -41,7 +44,9 @@ func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, 
 	for _, l := range on {
 		l.appctl("revalidator/wait")
 	}
-	q := nodeapi.ObserveQuestion{User: "jo", Pod: from.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Ports: answers, Time: observe.MaxTime}}
+	q := nodeapi.ObserveQuestion{
+		User: "jo", Pod: from.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Ports: answers, Time: observe.MaxTime},
+	}
 	var (
 		mu     sync.Mutex
 		seen   = map[string][]nodeapi.Point{}
@@ -81,7 +86,10 @@ func proved(t *testing.T, on []lookout, from *testPod, protocol model.Protocol, 
 	}
 	await(1)
 	var reply ping.Reply
-	spec := ping.Spec{Protocol: protocol, Port: port, Targets: []netip.Addr{target}, Count: 1, Size: 56, Interval: time.Second, Timeout: 2 * time.Second, Mark: &mark}
+	spec := ping.Spec{
+		Protocol: protocol, Port: port, Targets: []netip.Addr{target}, Count: 1, Size: 56, Interval: time.Second, Timeout: 2 * time.Second,
+		Mark: &mark,
+	}
 	must(t, on[0].agent.inquiry().Ping(ctx, from.asked(), spec, func(r ping.Reply) { reply = r }))
 	await(3)
 	end()
@@ -135,8 +143,9 @@ func (n *node) routed(network string) {
 		"--", "lsp-set-options", "red-router", "router-port=router-red")
 }
 
-// TestMarkedPacketsAreSeenOnTheirWay: where a packet is that a pod sends, and its answer, with real packets in a real OVN: on one node and between two, by each
-// protocol; by a load balancer, whose addresses become others; last at the sender's link where a policy drops it; and no packet that is forged without the mark.
+// TestMarkedPacketsAreSeenOnTheirWay: where a packet is that a pod sends, and its answer, with real packets in a real OVN: on one
+// node and between two, by each protocol; by a load balancer, whose addresses become others; last at the sender's link where a
+// policy drops it; and no packet that is forged without the mark.
 func TestMarkedPacketsAreSeenOnTheirWay(t *testing.T) {
 	n := newNode(t)
 	other := n.neighbour()
@@ -188,7 +197,8 @@ func TestMarkedPacketsAreSeenOnTheirWay(t *testing.T) {
 			wantAround(t, what, seen["node1"], "there one in", "there tunnel out", "back tunnel in", "back one out")
 			wantAround(t, what, seen["node2"], "there tunnel in", "there far out", "back far in", "back tunnel out")
 			for _, p := range seen["node2"] {
-				if ends := []netip.Addr{p.Tunnel.From, p.Tunnel.To}; p.Tunnel.To.IsValid() && (!slices.Contains(ends, netip.MustParseAddr(n.encapIP)) || !slices.Contains(ends, netip.MustParseAddr(other.encapIP))) {
+				if ends := []netip.Addr{p.Tunnel.From, p.Tunnel.To}; p.Tunnel.To.IsValid() &&
+					(!slices.Contains(ends, netip.MustParseAddr(n.encapIP)) || !slices.Contains(ends, netip.MustParseAddr(other.encapIP))) {
 					t.Errorf("%s: it is in the tunnel %+v", what, p.Tunnel)
 				}
 				if p.Kind == nodeapi.KindPod && p.Pod != far.asked() {
@@ -251,14 +261,15 @@ func TestMarkedPacketsAreSeenOnTheirWay(t *testing.T) {
 	}
 }
 
-// wantAround is wantPoints, but between two nodes both see the same at more interfaces than one: each is told once, and which of two comes first is not looked at
-// beneath the tunnel.
+// wantAround is wantPoints, but between two nodes both see the same at more interfaces than one: each is told once, and which of
+// two comes first is not looked at beneath the tunnel.
 func wantAround(t *testing.T, what string, got []nodeapi.Point, want ...string) {
 	t.Helper()
 	said := shorthand(got)
 	// With the userspace datapath the kernel hands the node's own stack a copy of what comes in tunnels, on its bridge.
 	said = slices.DeleteFunc(said, func(s string) bool { return strings.HasSuffix(s, "tunnel in") || strings.HasSuffix(s, "tunnel out") })
-	want, tunnels := slices.DeleteFunc(slices.Clone(want), func(s string) bool { return strings.Contains(s, " tunnel ") }), slices.DeleteFunc(slices.Clone(want), func(s string) bool { return !strings.Contains(s, " tunnel ") })
+	want, tunnels := slices.DeleteFunc(slices.Clone(want), func(s string) bool { return strings.Contains(s, " tunnel ") }),
+		slices.DeleteFunc(slices.Clone(want), func(s string) bool { return !strings.Contains(s, " tunnel ") })
 	if !slices.Equal(said, want) {
 		t.Errorf("%s: it is seen %v, want %v", what, shorthand(got), want)
 	}
@@ -307,8 +318,8 @@ func answering(t *testing.T, p *testPod, port int) {
 	}))
 }
 
-// TestForgedPacketsAreNotSeen: packets of the same pod, to the same address and port, at the same time, without the mark are not told of, nor is what claims another's
-// address with a mark of its own. The control: with the mark they are.
+// TestForgedPacketsAreNotSeen: packets of the same pod, to the same address and port, at the same time, without the mark are not
+// told of, nor is what claims another's address with a mark of its own. The control: with the mark they are.
 func TestForgedPacketsAreNotSeen(t *testing.T) {
 	_, a, one, two := newPair(t)
 	a.pods.setSynced()
@@ -319,7 +330,9 @@ func TestForgedPacketsAreNotSeen(t *testing.T) {
 	must(t, err)
 	watch := func(protocol model.Protocol, send func()) (seen []nodeapi.Point) {
 		t.Helper()
-		q := nodeapi.ObserveQuestion{User: "jo", Pod: one.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Time: 3 * time.Second}}
+		q := nodeapi.ObserveQuestion{
+			User: "jo", Pod: one.asked(), Watch: observe.Watch{Protocol: protocol, Mark: mark, Targets: 1, Time: 3 * time.Second},
+		}
 		beats := 0
 		err := a.inquiry().Observe(t.Context(), q, func(line nodeapi.ObserveLine) error {
 			switch {

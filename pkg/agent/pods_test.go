@@ -99,7 +99,11 @@ func TestAwaitSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"no pod", nil, []string{"API server has not shown this pod"}},
 		{"another UID", &pod{key: ref.Key(), uid: "old"}, []string{"UID old", "asks for new"}},
-		{"no attachment", &pod{key: ref.Key(), uid: "new"}, []string{attachment.ErrNone.Error(), "kubectl describe pod -n red one", "atoll-controller's log"}},
+		{
+			"no attachment", &pod{key: ref.Key(), uid: "new"}, []string{
+				attachment.ErrNone.Error(), "kubectl describe pod -n red one", "atoll-controller's log",
+			},
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newPods()

@@ -43,13 +43,17 @@ func (j *judged) serves(provider string, consumers ...string) {
 
 // podsOf selects the pods with a label of the namespaces of a Network.
 func podsOf(network, app string) match.Pods {
-	return match.Pods{Namespaces: match.Selector{Requirements: []match.Requirement{{Key: model.LabelNetwork, Op: match.In, Values: []string{network}}}}, Labels: labelIs(app)}
+	return match.Pods{
+		Namespaces: match.Selector{Requirements: []match.Requirement{{Key: model.LabelNetwork, Op: match.In, Values: []string{network}}}},
+		Labels:     labelIs(app),
+	}
 }
 
 // meeting is a NetworkPolicy by which the pods of a namespace have to do with some pods at port 80 in that direction, and with nobody else.
 func meeting(namespace string, d model.Direction, with match.Pods) model.Policy {
 	p := model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: "meeting"}, UID: "uid-meeting-" + namespace, Tier: model.TierTenant,
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: "meeting"}, UID: "uid-meeting-" + namespace,
+		Tier:    model.TierTenant,
 		Subject: match.Pods{Namespace: namespace},
 	}
 	p.Isolates[d] = true
@@ -125,8 +129,9 @@ func (c *callers) want(t *testing.T, when, want string) {
 	all.Wait()
 }
 
-// TestPoliciesTellConsumersApart: blue and green are consumers of red, with the same addresses. Their pods dial a pod of red at the same time, from one port.
-// Policies of red tell the one Network's from the other's, and single pods of each; the egress policies of a consumer tell the provider's pods apart.
+// TestPoliciesTellConsumersApart: blue and green are consumers of red, with the same addresses. Their pods dial a pod of red at
+// the same time, from one port. Policies of red tell the one Network's from the other's, and single pods of each; the egress
+// policies of a consumer tell the provider's pods apart.
 func TestPoliciesTellConsumersApart(t *testing.T) {
 	j := newJudged(t)
 	j.found("green")

@@ -127,9 +127,11 @@ func ends(t *testing.T, sent func() int, seen *tally, text string, row int) (clo
 // node's.
 func TestPoliciesJudgeTheirOwnNetworkOnly(t *testing.T) {
 	j := newJudged(t)
-	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
+	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger",
+		"10.0.0.7", "stranger")
 	// The friend's address is a stranger's in blue, and the other way round.
-	blueWeb, blueStranger, blueFriend := j.pod("blue", "web", "10.0.0.5", "web"), j.pod("blue", "stranger", "10.0.0.6", "stranger"), j.pod("blue", "friend", "10.0.0.7", "friend")
+	blueWeb, blueStranger, blueFriend := j.pod("blue", "web", "10.0.0.5", "web"), j.pod("blue", "stranger",
+		"10.0.0.6", "stranger"), j.pod("blue", "friend", "10.0.0.7", "friend")
 	own := netip.MustParseAddr("10.0.0.5")
 	red, blue := countArrivals(t, web, 9000, 9001), countArrivals(t, blueWeb, 9000, 9001)
 	arrives(t, stranger, own, 9000, red, "stranger before")
@@ -144,7 +146,12 @@ func TestPoliciesJudgeTheirOwnNetworkOnly(t *testing.T) {
 		port int
 		seen *tally
 		text string
-	}{{stranger, 9000, red, "stranger"}, {friend, 9001, red, "wrong port"}, {blueStranger, 9001, blue, "stranger"}, {blueFriend, 9000, blue, "wrong port"}} {
+	}{
+		{stranger, 9000, red, "stranger"},
+		{friend, 9001, red, "wrong port"},
+		{blueStranger, 9001, blue, "stranger"},
+		{blueFriend, 9000, blue, "wrong port"},
+	} {
 		sent, stop := flood(t, test.from, own, test.port, test.port, test.text)
 		ends(t, sent, test.seen, test.text, 200)
 		stop()
@@ -161,7 +168,9 @@ func TestPoliciesJudgeTheirOwnNetworkOnly(t *testing.T) {
 	j.policy(model.Policy{
 		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "outside"}, UID: "uid-outside", Tier: model.TierTenant,
 		Subject: match.Pods{Namespace: "red", Labels: labelIs("web")}, Isolates: [2]bool{true, false},
-		Rules: [2][]model.Rule{{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix(j.world.v4 + "/32")}}}}}},
+		Rules: [2][]model.Rule{
+			{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix(j.world.v4 + "/32")}}}}},
+		},
 	})
 	await(t, func() *bool {
 		if answer, err := ask(j.world.inside, j.world.nodeV4+":80"); err == nil && answer == "red sees "+j.world.v4 {
@@ -182,7 +191,8 @@ func TestPoliciesChangeUnderTraffic(t *testing.T) {
 
 func policiesChangeUnderTraffic(t *testing.T, taken bool) {
 	j := newJudged(t)
-	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
+	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger",
+		"10.0.0.7", "stranger")
 	own := netip.MustParseAddr("10.0.0.5")
 	const first, last = 9000, 9036
 	seen := countArrivals(t, web, first, last)
@@ -333,7 +343,9 @@ func TestPoliciesLeavePodsOfTheDefaultNetworkTheirWayOut(t *testing.T) {
 	out := allowing("plain", "friends", "web", "friend", 9000, 9000)
 	out.Isolates[model.PolicyEgress] = true
 	out.Rules[model.PolicyEgress] = []model.Rule{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{
-		{Block: &model.Block{CIDR: netip.MustParsePrefix(testEncapIP + "/32")}}, {Block: &model.Block{CIDR: netip.MustParsePrefix(j.world.v4 + "/32")}},
+		{Block: &model.Block{CIDR: netip.MustParsePrefix(testEncapIP + "/32")}}, {
+			Block: &model.Block{CIDR: netip.MustParsePrefix(j.world.v4 + "/32")},
+		},
 	}}}
 	j.policy(out)
 	j.nbctl("--wait=hv", "sync")

@@ -54,7 +54,10 @@ func newJudged(t *testing.T) *judged {
 	j.startOVN()
 	j.world = addOutside(t)
 	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	defaults := decide.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}, Services: testInfrastructure().Services, Faces: testInfrastructure().Faces}
+	defaults := decide.Defaults{
+		Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"},
+		Services: testInfrastructure().Services, Faces: testInfrastructure().Faces,
+	}
 	engine := controller.New(controller.Config{
 		Database: ovsdb.Config{Addresses: []string{"unix:" + filepath.Join(j.central, "ovn.sock")}, Log: log},
 		Defaults: defaults, Source: j, Sink: j, Epoch: uuid.NewString(), Log: log, Metrics: controller.NewMetrics(prometheus.NewRegistry()),
@@ -71,11 +74,15 @@ func newJudged(t *testing.T) *judged {
 	t.Cleanup(j.halt)
 	flat := &model.Network{
 		Name: "default", UID: uidOf("default"), Type: model.Flat, Finalized: true,
-		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}}},
+		Subnets: []model.Subnet{
+			{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}},
+		},
 	}
 	red, blue := vpc("red"), vpc("blue")
 	red.Finalized, blue.Finalized = true, true
-	self := &model.Node{Name: j.name, UID: "uid-" + j.name, Addresses: []netip.Addr{netip.MustParseAddr(testEncapIP), netip.MustParseAddr(j.world.nodeV4)}}
+	self := &model.Node{
+		Name: j.name, UID: "uid-" + j.name, Addresses: []netip.Addr{netip.MustParseAddr(testEncapIP), netip.MustParseAddr(j.world.nodeV4)},
+	}
 	j.change(func(c *model.Changes) {
 		for _, n := range []*model.Network{flat, red, blue} {
 			c.Networks[n.Name] = n
@@ -83,7 +90,9 @@ func newJudged(t *testing.T) *judged {
 		for _, name := range []string{"red", "blue"} {
 			c.Namespaces[name] = &model.Namespace{Name: name, Labels: map[string]string{model.LabelNetwork: name}}
 		}
-		c.Namespaces["kube-system"] = &model.Namespace{Name: "kube-system", Labels: map[string]string{"kubernetes.io/metadata.name": "kube-system"}}
+		c.Namespaces["kube-system"] = &model.Namespace{
+			Name: "kube-system", Labels: map[string]string{"kubernetes.io/metadata.name": "kube-system"},
+		}
 		c.Nodes[self.Name], j.nodes[self.Name] = self, self
 	})
 	given := await(t, func() *model.Node {
@@ -221,7 +230,8 @@ func (j *judged) Event(about model.ObjectRef, p model.Problem) {
 // between first and last, and nothing else.
 func allowing(namespace, name, app, from string, first, last uint16) model.Policy {
 	return model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: name}, UID: "uid-" + namespace + "-" + name, Tier: model.TierTenant,
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: name}, UID: "uid-" + namespace + "-" + name,
+		Tier:    model.TierTenant,
 		Subject: match.Pods{Namespace: namespace, Labels: labelIs(app)}, Isolates: [2]bool{true, false},
 		Rules: [2][]model.Rule{{{
 			Verdict: model.Allow, Peers: []model.Peer{{Pods: &match.Pods{Labels: labelIs(from)}}},

@@ -50,7 +50,8 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	}
 	// What clouds and others have somewhere is outside here.
 	elsewhere := []string{
-		"169.254.169.254", "168.63.129.16", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "64:ff9b::c000:201", "192.0.0.192", "240.0.0.1", "fec0::1", "203.0.113.9",
+		"169.254.169.254", "168.63.129.16", "fd00:ec2::254", "64:ff9b::a9fe:a9fe", "64:ff9b::c000:201", "192.0.0.192", "240.0.0.1", "fec0::1",
+		"203.0.113.9",
 		"10.96.0.50", "fd00:96::50",
 	}
 	for _, address := range elsewhere {
@@ -80,7 +81,8 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	}
 	// Nobody's, and a neighbour's face, which has no way back: a controller has OVN lead to it.
 	nobodys := []string{
-		neighbour.nic.Faces[0].String() + ":80", "100.64.1.99:80", "100.64.77.5:80", "[fd64:a701::77:5]:80", "169.254.100.5:80", "169.254.100.6:80", testAPI + ":80",
+		neighbour.nic.Faces[0].String() + ":80", "100.64.1.99:80", "100.64.77.5:80", "[fd64:a701::77:5]:80", "169.254.100.5:80",
+		"169.254.100.6:80", testAPI + ":80",
 	}
 	for _, target := range append(somebodys, nobodys...) {
 		t.Run(target, func(t *testing.T) { wantRefused(t, red.inside, target) })
@@ -102,7 +104,8 @@ func TestPodsAreKeptFromTheInfrastructure(t *testing.T) {
 	}
 }
 
-// openAll takes out what judges packets from the porthole of Network red: its own chains, those of the node, and of Network blue's porthole.
+// openAll takes out what judges packets from the porthole of Network red: its own chains, those of the node, and of Network
+// blue's porthole.
 func openAll(t *testing.T) {
 	t.Helper()
 	door, next := porthole.IDOf(uidOf("red")).Name(), porthole.IDOf(uidOf("blue")).Name()
@@ -241,7 +244,9 @@ func TestSpoofedPackets(t *testing.T) {
 	must(t, err)
 	address := netip.MustParseAddr
 	udp := func(source, target, text string) frames.V4 {
-		return frames.V4{From: own, To: router, Source: address(source), Target: address(target), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(4711, 9, text)}
+		return frames.V4{
+			From: own, To: router, Source: address(source), Target: address(target), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(4711, 9, text),
+		}
 	}
 	// honest arrives last: what was sent before it has arrived by then, or never will.
 	honest := func(text string) {
@@ -293,7 +298,10 @@ func TestSpoofedPackets(t *testing.T) {
 		"to the node from the node":       func() { red.sendFrame(udp(world.nodeV4, testEncapIP, "spoofed").Bytes()) },
 		"to a face as a probe":            func() { red.sendFrame(udp("10.128.1.1", "100.64.1.6", "spoofed").Bytes()) },
 		"past the router to the porthole": func() { red.sendFrame(to(mac(model.PortholeMAC), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes()) },
-		"past the router to the node":     func() { red.sendFrame(to(mac("0e:a7:02:00:00:01"), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes()) },
+		"past the router to the node": func() {
+			red.sendFrame(
+				to(mac("0e:a7:02:00:00:01"), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes())
+		},
 		"to the bridge's end of its own link": func() {
 			red.sendFrame(to(hostEnd(red.hostName()), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes())
 		},
@@ -301,8 +309,14 @@ func TestSpoofedPackets(t *testing.T) {
 			red.sendFrame(to(hostEnd(porthole.IDOf(uidOf("red")).Name()), udp("10.0.0.5", testEncapIP, "spoofed")).Bytes())
 		},
 		"a redirect to the porthole": func() {
-			red.sendFrame(frames.V4{From: own, To: router, Source: address("10.0.0.1"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect}.Bytes())
-			red.sendFrame(frames.V4{From: own, To: router, Source: address("10.0.0.5"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect}.Bytes())
+			red.sendFrame(
+				frames.V4{
+					From: own, To: router, Source: address("10.0.0.1"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect,
+				}.Bytes())
+			red.sendFrame(
+				frames.V4{
+					From: own, To: router, Source: address("10.0.0.5"), Target: address("169.254.100.2"), Protocol: unix.IPPROTO_ICMP, Payload: redirect,
+				}.Bytes())
 		},
 		"ARP in others' names": func() {
 			for _, claimed := range []string{"169.254.100.2", "169.254.100.1", "10.0.0.1", "10.128.1.1"} {

@@ -16,8 +16,9 @@ import (
 	"github.com/atoll-net/atoll/test/frames"
 )
 
-// TestNobodyPosesAsAConsumer: a provider's pod sees a face as its client only if that face's pod has sent the packet. A consumer's pod forges with
-// OVN's port security away, so that porthole and node stand alone; a pod of the default Network is held by its port security.
+// TestNobodyPosesAsAConsumer: a provider's pod sees a face as its client only if that face's pod has sent the packet. A
+// consumer's pod forges with OVN's port security away, so that porthole and node stand alone; a pod of the default Network is
+// held by its port security.
 func TestNobodyPosesAsAConsumer(t *testing.T) {
 	p := newPeers(t, []string{"near", "one", "two", "stranger"}, []string{"far"})
 	p.serve("near", "one", "two")
@@ -46,7 +47,8 @@ func TestNobodyPosesAsAConsumer(t *testing.T) {
 	}
 	one, two, stranger := p.pods["one"], p.face("two", 0), p.pods["stranger"]
 	own, nobodys := one.nic.Addresses[0].Addr(), netip.MustParseAddr("100.64.1.99")
-	n.nbctl("--wait=hv", "lsp-set-port-security", one.request.Pod.Key().String(), "--", "lsp-set-port-security", stranger.request.Pod.Key().String())
+	n.nbctl("--wait=hv", "lsp-set-port-security", one.request.Pod.Key().String(), "--",
+		"lsp-set-port-security", stranger.request.Pod.Key().String())
 	for _, provider := range []string{"near", "far"} {
 		arrives(one, own, provider)
 		for _, source := range []netip.Addr{two, p.face("one", 0), nobodys, p.face("far", 0), p.face("near", 0)} {
@@ -57,7 +59,8 @@ func TestNobodyPosesAsAConsumer(t *testing.T) {
 			}
 		}
 	}
-	// The controls: without what looks at sources in the porthole and on the node, nftables and the kernel's reverse path, and without port security.
+	// The controls: without what looks at sources in the porthole and on the node, nftables and the kernel's reverse path, and
+	// without port security.
 	without(t, wall{porthole.IDOf(uidOf("one")).Name(), "flush chain inet atoll entrance"}, wall{"", "flush chain inet atoll entrance"})
 	for _, link := range []string{"all", porthole.IDOf(uidOf("one")).HostLink()} {
 		file := filepath.Join("/proc/sys/net/ipv4/conf", link, "rp_filter")

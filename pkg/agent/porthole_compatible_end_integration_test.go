@@ -129,8 +129,9 @@ func (h held) carries(asks bool) error {
 // texts counts what connections are to carry.
 var texts atomic.Int64
 
-// TestConnectionsEndWithWhatAllowsThem: what is open ends in both directions, and nothing else does: first when only the pair has gone, and both go
-// on with others, then when the consumer has lost its last provider, and at last when the provider has lost its last consumer.
+// TestConnectionsEndWithWhatAllowsThem: what is open ends in both directions, and nothing else does: first when only the pair has
+// gone, and both go on with others, then when the consumer has lost its last provider, and at last when the provider has lost its
+// last consumer.
 func TestConnectionsEndWithWhatAllowsThem(t *testing.T) {
 	p := newPeers(t, []string{"near", "one", "two"}, []string{"far"})
 	p.serve("near", "one", "two")

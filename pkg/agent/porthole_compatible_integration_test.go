@@ -25,8 +25,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// peers are two nodes of one OVN. Each Network is on one of them, with one pod, and all pods have the same address and the same MAC address.
-// OVN has no row that says who reaches whom: what is judged is judged by the nodes.
+// peers are two nodes of one OVN. Each Network is on one of them, with one pod, and all pods have the same address and the same
+// MAC address. OVN has no row that says who reaches whom: what is judged is judged by the nodes.
 type peers struct {
 	tb     testing.TB
 	nodes  [2]*node
@@ -139,7 +139,9 @@ func serveSeen(tb testing.TB, inside func(func() error) error, name string) {
 }
 
 // dial opens a connection to port 80 of an address, from a port of the client's, 0 for any, and returns what it is told.
-func dial(ctx context.Context, inside func(func() error) error, network string, to netip.Addr, from int) (conn net.Conn, told string, err error) {
+func dial(
+	ctx context.Context, inside func(func() error) error, network string, to netip.Addr, from int,
+) (conn net.Conn, told string, err error) {
 	err = inside(func() (err error) {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: from}}
 		if network == "udp" {
@@ -201,7 +203,8 @@ func echoes(ctx context.Context, inside func(func() error) error, to netip.Addr)
 	})
 }
 
-// asks is what one learns who dials a pod's face by TCP, UDP and ICMP, of both families, all at once: who was reached, and as whom one was seen.
+// asks is what one learns who dials a pod's face by TCP, UDP and ICMP, of both families, all at once: who was reached, and as
+// whom one was seen.
 func (p *peers) asks(ctx context.Context, inside func(func() error) error, to string) (answers []string) {
 	p.tb.Helper()
 	all := make([]string, 6)
@@ -241,8 +244,8 @@ func (p *peers) wantReaches(from, to string) {
 	}
 }
 
-// wantKeptFrom expects that it reaches it by nothing. The marker is the node that the pod is on, which may dial each face: it asks the same, after the pod, and goes as often
-// through a porthole and through the tunnel.
+// wantKeptFrom expects that it reaches it by nothing. The marker is the node that the pod is on, which may dial each face: it
+// asks the same, after the pod, and goes as often through a porthole and through the tunnel.
 func (p *peers) wantKeptFrom(from, to string) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(p.tb.Context())

@@ -24,8 +24,9 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestConsumersReachProvidersByTheirFaces: one and two are consumers of near, on their node, and of far, on another; away, on that, is one of near.
-// Nobody else reaches anybody, nor any of these a provider's consumer. Without the rules everybody reaches everybody.
+// TestConsumersReachProvidersByTheirFaces: one and two are consumers of near, on their node, and of far, on another; away, on
+// that, is one of near. Nobody else reaches anybody, nor any of these a provider's consumer. Without the rules everybody reaches
+// everybody.
 func TestConsumersReachProvidersByTheirFaces(t *testing.T) {
 	p := newPeers(t, []string{"near", "one", "two", "stranger"}, []string{"far", "away"})
 	everybody := func(check func(from, to string, reaches bool)) {
@@ -148,8 +149,8 @@ func says(conn net.Conn, text string) error {
 	return err
 }
 
-// TestConsumersReachServices: what a load balancer in the consumer's switch makes of an address are faces, on its node and on another. A stranger
-// with the same load balancer reaches none.
+// TestConsumersReachServices: what a load balancer in the consumer's switch makes of an address are faces, on its node and on
+// another. A stranger with the same load balancer reaches none.
 func TestConsumersReachServices(t *testing.T) {
 	p := newPeers(t, []string{"near", "one", "stranger"}, []string{"far"})
 	p.serve("near", "one")
@@ -185,8 +186,8 @@ func TestConsumersReachServices(t *testing.T) {
 	}
 }
 
-// wantServiceKept expects that a stranger is not led to a Service's endpoints. The marker is a consumer with the same load balancer, which dials after the stranger, as often as
-// there are endpoints and more.
+// wantServiceKept expects that a stranger is not led to a Service's endpoints. The marker is a consumer with the same load
+// balancer, which dials after the stranger, as often as there are endpoints and more.
 func (p *peers) wantServiceKept(network string, address netip.Addr) {
 	p.tb.Helper()
 	ctx, cancel := context.WithCancel(p.tb.Context())
@@ -227,7 +228,8 @@ func (p *peers) wantServiceKept(network string, address netip.Addr) {
 	})
 }
 
-// TestErrorsBetweenFaces: who dials a port at which nobody listens is told, and who sends what is too large for a link on the way learns of it.
+// TestErrorsBetweenFaces: who dials a port at which nobody listens is told, and who sends what is too large for a link on the way
+// learns of it.
 func TestErrorsBetweenFaces(t *testing.T) {
 	p := newPeers(t, []string{"near", "one"}, []string{"far"})
 	p.serve("near", "one")

@@ -26,10 +26,11 @@ func (s span) in(numbers []int64) (n int64) {
 	return n
 }
 
-// Pairs that come, turn and go, beside others that stay: none is lost of what is allowed before and after a change, and none passes of what is
-// allowed neither before nor after it. The pair that changes is on one node, where the node alone judges it. A machine that has no time
-// for the switches loses packets by itself: rounds in which it does so between pods of one Network tell nothing. And it leaves packets waiting for a switch, to be judged after the next change:
-// before that, all that was sent is given the time to pass. Those inside come the fastest, and wait the longest.
+// Pairs that come, turn and go, beside others that stay: none is lost of what is allowed before and after a change, and none
+// passes of what is allowed neither before nor after it. The pair that changes is on one node, where the node alone judges it. A
+// machine that has no time for the switches loses packets by itself: rounds in which it does so between pods of one Network tell
+// nothing. And it leaves packets waiting for a switch, to be judged after the next change: before that, all that was sent is
+// given the time to pass. Those inside come the fastest, and wait the longest.
 func TestPairsUnderTraffic(t *testing.T) {
 	p := newPeers(t, []string{"near", "two"}, []string{"far", "one"})
 	// A switch keeps as many packets of a port, however fast they come: those inside come as fast as all that open sends by one porthole.
@@ -175,7 +176,8 @@ func TestPairsUnderTraffic(t *testing.T) {
 			}
 		}
 	}
-	summary := fmt.Sprintf("%d of %d rounds of 4 changes tell something; %d packets allowed all the while, %d while a pair was there, %d while it was not",
+	summary := fmt.Sprintf(
+		"%d of %d rounds of 4 changes tell something; %d packets allowed all the while, %d while a pair was there, %d while it was not",
 		told, rounds, always, between, outside)
 	if told < 2 || always < 1000 || between < 300 || outside < 500 {
 		t.Error(summary)

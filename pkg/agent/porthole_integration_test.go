@@ -99,7 +99,8 @@ func (n *node) addNetwork(name, subnet, subnet6 string) {
 		"--", "lsp-set-options", name+"-a-r", "router-port="+router+"-a",
 		"--", "ls-add", edge,
 		"--", "lrp-add", router, router+"-edge", model.EdgeMAC, edges[0].String(), edges[1].String(),
-		"--", "lsp-add", edge, name+"-edge-r", "--", "lsp-set-type", name+"-edge-r", "router", "--", "lsp-set-addresses", name+"-edge-r", "router",
+		"--", "lsp-add", edge, name+"-edge-r", "--", "lsp-set-type", name+"-edge-r", "router", "--", "lsp-set-addresses", name+"-edge-r",
+		"router",
 		"--", "lsp-set-options", name+"-edge-r", "router-port="+router+"-edge",
 		"--", "lsp-add", edge, model.PortholePortName(name), "--", "lsp-set-type", model.PortholePortName(name), "localport",
 		"--", "lsp-set-addresses", model.PortholePortName(name), fmt.Sprintf("%s %s %s", model.PortholeMAC, own[0].Addr(), own[1].Addr()),
@@ -130,7 +131,9 @@ func (n *node) addDefault(nodes ...*model.Node) {
 func (a *Agent) seesCluster(servers []netip.AddrPort, nodes []*model.Node, networks ...*model.Network) {
 	flat := &model.Network{
 		Name: "default", UID: uidOf("default"), Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraDirect,
-		Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}}},
+		Subnets: []model.Subnet{
+			{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/16"), netip.MustParsePrefix("fd00:128::/64")}},
+		},
 	}
 	for _, network := range append(networks, flat) {
 		a.world.SetNetwork(network)

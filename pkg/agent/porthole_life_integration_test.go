@@ -189,7 +189,8 @@ func TestAClientOfTheNetworksOwnAddresses(t *testing.T) {
 	wan, err := netlink.LinkByName("wan")
 	must(t, err)
 	for client, want := range map[string]string{
-		"10.0.0.9/32": "169.254.100.2", "192.0.2.99/32": "192.0.2.99", "fd00:10::9/128": "fdd7:5e3c:91a4::a701:2", "2001:db8:9::9/128": "2001:db8:9::9",
+		"10.0.0.9/32": "169.254.100.2", "192.0.2.99/32": "192.0.2.99", "fd00:10::9/128": "fdd7:5e3c:91a4::a701:2",
+		"2001:db8:9::9/128": "2001:db8:9::9",
 	} {
 		address, err := netlink.ParseAddr(client)
 		must(t, err)
@@ -322,7 +323,8 @@ func TestSweepMendsPortholes(t *testing.T) {
 			seesPort(t, a, name, true)
 		},
 		"a route of a pod that has gone": func() {
-			must(t, exec.Command("ip", "route", "add", "100.64.1.99/32", "via", "169.254.100.6", "dev", id.HostLink(), "onlink", "proto", "167").Run())
+			must(t,
+				exec.Command("ip", "route", "add", "100.64.1.99/32", "via", "169.254.100.6", "dev", id.HostLink(), "onlink", "proto", "167").Run())
 		},
 		"the agent's memory": func() { a = n.successor(a) },
 	} {

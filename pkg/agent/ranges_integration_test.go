@@ -65,7 +65,9 @@ func rangedWorld(t *testing.T) *judged {
 
 // service makes a Service with a port, and pods behind it.
 func (j *judged) service(namespace, name string, port uint16, behind []*testPod, clusterIPs ...string) {
-	s := &model.Service{Key: model.ServiceKey{Namespace: namespace, Name: name}, UID: "uid-of-" + namespace + "-" + name, Created: time.Unix(1, 0)}
+	s := &model.Service{
+		Key: model.ServiceKey{Namespace: namespace, Name: name}, UID: "uid-of-" + namespace + "-" + name, Created: time.Unix(1, 0),
+	}
 	for _, a := range clusterIPs {
 		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddr(a))
 	}
@@ -78,7 +80,9 @@ func (j *judged) service(namespace, name string, port uint16, behind []*testPod,
 			for _, p := range behind {
 				for _, face := range p.nic.Faces {
 					if face.Is4() == (family == 0) {
-						slice.Endpoints = append(slice.Endpoints, model.Endpoint{Address: face, Pod: p.request.Pod.Key(), PodUID: p.request.Pod.UID, Ready: true, Serving: true})
+						slice.Endpoints = append(slice.Endpoints, model.Endpoint{
+							Address: face, Pod: p.request.Pod.Key(), PodUID: p.request.Pod.UID, Ready: true, Serving: true,
+						})
 					}
 				}
 			}

@@ -17,8 +17,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
-// TestReportedAddressesAreInfrastructure: another node has addresses, in a storage network and for tunnels, that neither its Node nor OVN names. Pods of
-// a vpc Network and of the default one reach them until the node tells of them itself, and again when its report has gone.
+// TestReportedAddressesAreInfrastructure: another node has addresses, in a storage network and for tunnels, that neither its Node
+// nor OVN names. Pods of a vpc Network and of the default one reach them until the node tells of them itself, and again when its
+// report has gone.
 func TestReportedAddressesAreInfrastructure(t *testing.T) {
 	n, a, beyond := portholeNode(t, func(_, blue *model.Network) { blue.Infra = model.InfraDirect })
 	const storage, storage6, tunnel = "203.0.113.9", "2001:db8:77::9", "203.0.113.10"
@@ -47,7 +48,8 @@ func TestReportedAddressesAreInfrastructure(t *testing.T) {
 	}))
 	report, news := other.Report(found)
 	want := []netip.Addr{
-		netip.MustParseAddr(beyond.v4), netip.MustParseAddr(storage), netip.MustParseAddr(tunnel), netip.MustParseAddr(beyond.v6), netip.MustParseAddr(storage6),
+		netip.MustParseAddr(beyond.v4), netip.MustParseAddr(storage), netip.MustParseAddr(tunnel), netip.MustParseAddr(beyond.v6),
+		netip.MustParseAddr(storage6),
 	}
 	slices.SortFunc(want, netip.Addr.Compare)
 	if !news || !slices.Equal(report.Addresses, want) {

@@ -61,7 +61,8 @@ func TestReportIsWrittenWhenItChanges(t *testing.T) {
 	a.world.SetUnderlay(underlayOf(tunnel), nil)
 	writes("at first", 1)
 	first := seen()
-	if first.NodeUID != "uid-n1" || !reflect.DeepEqual(first.Tunnels, []netip.Addr{tunnel}) || !reflect.DeepEqual(first.DNS, []netip.Addr{netip.MustParseAddr("10.96.0.10")}) {
+	if first.NodeUID != "uid-n1" || !reflect.DeepEqual(first.Tunnels, []netip.Addr{tunnel}) ||
+		!reflect.DeepEqual(first.DNS, []netip.Addr{netip.MustParseAddr("10.96.0.10")}) {
 		t.Errorf("it says %+v", *first)
 	}
 	a.world.SetReport(first)

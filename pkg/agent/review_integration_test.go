@@ -42,9 +42,12 @@ func (a *Agent) checked(t *testing.T, repair bool) (differences, repaired []stri
 func (n *node) untouched(network string) string {
 	n.tb.Helper()
 	// ovn-controller says by itself, some time later, which ports it has set up.
-	out := regexp.MustCompile(`,? ?ovn-installed(-ts)?=""[^"]*""`).ReplaceAllString(n.vsctl("--columns=name,external_ids", "--format=csv", "list", "Interface")+n.vsctl("--columns=name,external_ids", "--format=csv", "list", "Port")+
+	out := regexp.MustCompile(`,? ?ovn-installed(-ts)?=""[^"]*""`).ReplaceAllString(n.vsctl("--columns=name,external_ids", "--format=csv",
+		"list", "Interface")+n.vsctl("--columns=name,external_ids", "--format=csv", "list", "Port")+
 		n.vsctl("--columns=target,controller_rate_limit", "--format=csv", "list", "Controller"), "")
-	for _, command := range []string{"nft -s -a list ruleset", "ip -o link show", "ip address show", "ip route show table all", "ip -6 route show table all"} {
+	for _, command := range []string{
+		"nft -s -a list ruleset", "ip -o link show", "ip address show", "ip route show table all", "ip -6 route show table all",
+	} {
 		for _, where := range []string{"", "ip netns exec " + porthole.IDOf(uidOf(network)).Name() + " "} {
 			text, err := exec.Command("sh", "-c", where+command).Output()
 			must(n.tb, err)
@@ -59,7 +62,8 @@ func (n *node) untouched(network string) string {
 	return out
 }
 
-// TestCheckFindsWhatASweepMends: on a node where all is well nothing differs; each kind of damage is named with its owner, looking changes nothing, and a repair mends it.
+// TestCheckFindsWhatASweepMends: on a node where all is well nothing differs; each kind of damage is named with its owner,
+// looking changes nothing, and a repair mends it.
 func TestCheckFindsWhatASweepMends(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
 	close(a.swept)
@@ -87,12 +91,25 @@ func TestCheckFindsWhatASweepMends(t *testing.T) {
 		damage func()
 		want   string
 	}{
-		{"a port without its iface-id", vsctl("remove", "Interface", one.hostName(), "external_ids", "iface-id"), "Pod/red/one | interface-differs | Interface " + one.hostName() + " | iface-id=red/one | "},
-		{"a port with another's iface-id", vsctl("set", "Interface", one.hostName(), "external_ids:iface-id=red/two"), "Pod/red/one | interface-differs | Interface " + one.hostName() + " | iface-id=red/one | iface-id=red/two"},
-		{"a port of another pod's UID", vsctl("set", "Interface", two.hostName(), "external_ids:iface-id-ver=x"), "Pod/red/two | interface-differs | Interface " + two.hostName()},
-		{"an interface that says nothing", vsctl("clear", "Interface", one.hostName(), "external_ids"), "Pod/red/one | interface-missing | Interface " + one.hostName() + " | iface-id=red/one"},
+		{
+			"a port without its iface-id", vsctl("remove", "Interface", one.hostName(), "external_ids", "iface-id"),
+			"Pod/red/one | interface-differs | Interface " + one.hostName() + " | iface-id=red/one | ",
+		},
+		{
+			"a port with another's iface-id", vsctl("set", "Interface", one.hostName(), "external_ids:iface-id=red/two"),
+			"Pod/red/one | interface-differs | Interface " + one.hostName() + " | iface-id=red/one | iface-id=red/two",
+		},
+		{
+			"a port of another pod's UID", vsctl("set", "Interface", two.hostName(), "external_ids:iface-id-ver=x"),
+			"Pod/red/two | interface-differs | Interface " + two.hostName(),
+		},
+		{
+			"an interface that says nothing", vsctl("clear", "Interface", one.hostName(), "external_ids"),
+			"Pod/red/one | interface-missing | Interface " + one.hostName() + " | iface-id=red/one",
+		},
 		{"a link without its port", vsctl("del-port", "br-int", one.hostName()), "Pod/red/one | interface-missing | Interface " + one.hostName()},
-		{"a port without link and pod", vsctl("--no-wait", "add-port", "br-int", "ghost", "--", "set", "Interface", "ghost", "external_ids:iface-id=red/ghost", "external_ids:atoll.dev/sandbox=ghost", "external_ids:atoll.dev/pod=red/ghost",
+		{"a port without link and pod", vsctl("--no-wait", "add-port", "br-int", "ghost", "--", "set", "Interface", "ghost",
+			"external_ids:iface-id=red/ghost", "external_ids:atoll.dev/sandbox=ghost", "external_ids:atoll.dev/pod=red/ghost",
 			"--", "set", "Port", "ghost", "external_ids:atoll.dev/sandbox=ghost"), "Pod/red/ghost | interface-surplus | Interface ghost"},
 		{"a link of a pod that has gone", func() {
 			gone := newPod(t, a, "gone", 9)
@@ -102,15 +119,30 @@ func TestCheckFindsWhatASweepMends(t *testing.T) {
 			a.pods.remove(gone.request.Pod.Key(), gone.request.Pod.UID)
 		}, "Node/node1 | object-surplus | link atoll-"},
 		{"the porthole's port gone", vsctl("del-port", "br-int", hole.Name()), "Network/red | interface-missing | Interface " + hole.Name()},
-		{"the porthole's port of another Network", vsctl("set", "Interface", hole.Name(), "external_ids:iface-id=blue:porthole"), "Network/red | interface-differs | Interface " + hole.Name()},
-		{"the node's port gone", vsctl("del-port", "br-int", porthole.NodePort), "Node/node1 | interface-missing | Interface " + porthole.NodePort},
-		{"an element of the porthole's rules gone", sh(in + "nft delete element inet atoll pods4 {10.0.0.5}"), "Network/red | object-missing | nft atoll set pods4 in " + hole.Name() + " | 10.0.0.5 | "},
-		{"a rule of the porthole's gone", sh(in + "nft flush chain inet atoll entrance"), "Network/red | object-missing | nft atoll chain entrance in " + hole.Name()},
+		{
+			"the porthole's port of another Network", vsctl("set", "Interface", hole.Name(), "external_ids:iface-id=blue:porthole"),
+			"Network/red | interface-differs | Interface " + hole.Name(),
+		},
+		{
+			"the node's port gone", vsctl("del-port", "br-int", porthole.NodePort),
+			"Node/node1 | interface-missing | Interface " + porthole.NodePort,
+		},
+		{
+			"an element of the porthole's rules gone", sh(in + "nft delete element inet atoll pods4 {10.0.0.5}"),
+			"Network/red | object-missing | nft atoll set pods4 in " + hole.Name() + " | 10.0.0.5 | ",
+		},
+		{
+			"a rule of the porthole's gone", sh(in + "nft flush chain inet atoll entrance"),
+			"Network/red | object-missing | nft atoll chain entrance in " + hole.Name(),
+		},
 		{"a rule of the node's gone", sh("nft flush chain inet atoll closed"), "Node/node1 | object-missing | nft atoll chain closed"},
 		{"the guard gone", sh("nft delete table inet atoll-guard"), "Node/node1 | object-missing | nft table atoll-guard"},
 		{"the way to a face gone", sh("ip route del 100.64.1.5"), "Network/red | object-missing | routes | 100.64.1.5/32 via"},
 		{"the way to the node gone", sh(in + "ip route del default table 167"), "Network/red | object-missing | routes in " + hole.Name()},
-		{"an address of the porthole gone", sh(in + "ip address del 10.96.0.10/32 dev lo"), "Network/red | object-missing | addresses of lo in " + hole.Name()},
+		{
+			"an address of the porthole gone", sh(in + "ip address del 10.96.0.10/32 dev lo"),
+			"Network/red | object-missing | addresses of lo in " + hole.Name(),
+		},
 		{"a link of the porthole gone", sh("ip link del " + hole.HostLink()), "Network/red | object-missing | link " + hole.HostLink()},
 		{"the porthole's namespace gone", sh("umount " + hole.NetnsPath()), "Network/red | object-missing | network namespace " + hole.Name()},
 		{"a porthole that nobody needs", func() {

@@ -114,7 +114,10 @@ func TestRun(t *testing.T) {
 	}
 	nothingOf(t, n, p)
 	metrics := get(t, "http://"+config.MetricsAddress+"/metrics")
-	for _, want := range []string{`atoll_agent_add_phase_seconds_count{phase="installed"} 3`, `atoll_agent_requests_total{code="0",command="ADD"} 3`, "atoll_agent_ovsdb_connected 1"} {
+	for _, want := range []string{
+		`atoll_agent_add_phase_seconds_count{phase="installed"} 3`, `atoll_agent_requests_total{code="0",command="ADD"} 3`,
+		"atoll_agent_ovsdb_connected 1",
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics lack %s", want)
 		}

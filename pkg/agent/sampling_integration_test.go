@@ -105,14 +105,18 @@ func awaitFlow(t *testing.T, f *flows.Flows, q model.FlowQuestion, send func() e
 	})
 }
 
-// toldToControllers: who asks the agent for flows of one Network is told of it alone, though another's pods have the same addresses; the control is who asks for all.
+// toldToControllers: who asks the agent for flows of one Network is told of it alone, though another's pods have the same
+// addresses; the control is who asks for all.
 func (j *judged) toldToControllers(t *testing.T, networks ...string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nodeapi.Handler(j.agent.inquiry(), j.agent.log))
 	server.StartTLS()
 	defer server.Close()
 	listens := netip.MustParseAddrPort(server.Listener.Addr().String())
-	client := nodeapi.Client{Node: j.name, Addresses: []netip.Addr{listens.Addr()}, Port: listens.Port(), TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} }}
+	client := nodeapi.Client{
+		Node: j.name, Addresses: []netip.Addr{listens.Addr()}, Port: listens.Port(),
+		TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} },
+	}
 	ask := func(q nodeapi.FlowsQuestion) map[string]int {
 		t.Helper()
 		q.User, q.Flows.Limit = "jo", nodeapi.MaxFlows
@@ -136,11 +140,12 @@ func (j *judged) toldToControllers(t *testing.T, networks ...string) {
 	}
 }
 
-// Who is allowed is in the flows and who is not in the drops, with the policy's name, of the Network where it was: also where another Network's pods have the
-// same addresses.
+// Who is allowed is in the flows and who is not in the drops, with the policy's name, of the Network where it was: also where
+// another Network's pods have the same addresses.
 func TestFlowsTellNetworksApart(t *testing.T) {
 	j := newJudged(t)
-	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
+	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger",
+		"10.0.0.7", "stranger")
 	blueWeb, blueOne := j.pod("blue", "shop", "10.0.0.5", "web"), j.pod("blue", "one", "10.0.0.6", "other")
 	own := netip.MustParseAddrPort("10.0.0.5:9000")
 	j.policy(allowing("red", "friends", "web", "friend", 9000, 9000))
@@ -159,17 +164,20 @@ func TestFlowsTellNetworksApart(t *testing.T) {
 		return f.Verdict == "allow" && f.Source.String() == friend.address() && f.Pod != ""
 	})
 	if allowed.Policy != "NetworkPolicy/red/friends" || allowed.Rule != "0" || allowed.Direction != "Ingress" || allowed.Pod != "red/web" ||
-		allowed.Destination != own.Addr() || allowed.Port != own.Port() || allowed.Protocol != "udp" || allowed.Connections == 0 || allowed.Packets == 0 {
+		allowed.Destination != own.Addr() || allowed.Port != own.Port() || allowed.Protocol != "udp" || allowed.Connections == 0 ||
+		allowed.Packets == 0 {
 		t.Errorf("%+v", allowed)
 	}
 	redDrops, blueDrops := red, blue
 	redDrops.Drops, blueDrops.Drops = true, true
-	dropped := awaitFlow(t, f, redDrops, send(stranger), func(f model.Flow) bool { return f.Source.String() == stranger.address() && f.Pod != "" })
+	dropped := awaitFlow(t, f, redDrops, send(stranger),
+		func(f model.Flow) bool { return f.Source.String() == stranger.address() && f.Pod != "" })
 	if dropped.Policy != nb.Isolation || dropped.Verdict != "drop" || dropped.Pod != "red/web" {
 		t.Errorf("%+v", dropped)
 	}
 	// The address that is the friend's in red.
-	dropped = awaitFlow(t, f, blueDrops, send(blueOne), func(f model.Flow) bool { return f.Source.String() == blueOne.address() && f.Pod != "" })
+	dropped = awaitFlow(t, f, blueDrops, send(blueOne),
+		func(f model.Flow) bool { return f.Source.String() == blueOne.address() && f.Pod != "" })
 	if dropped.Network != "blue" || dropped.Policy != nb.Isolation || dropped.Pod != "blue/shop" {
 		t.Errorf("%+v", dropped)
 	}
@@ -188,7 +196,13 @@ func TestFlowsTellNetworksApart(t *testing.T) {
 			}
 		}
 	}
-	for _, q := range []model.FlowQuestion{{Networks: []string{}}, {Namespaces: []string{}}, {Networks: []string{"green"}}, {Networks: []string{""}}, {Networks: []string{"red"}, Namespaces: []string{"blue"}}} {
+	for _, q := range []model.FlowQuestion{
+		{Networks: []string{}},
+		{Namespaces: []string{}},
+		{Networks: []string{"green"}},
+		{Networks: []string{""}},
+		{Networks: []string{"red"}, Namespaces: []string{"blue"}},
+	} {
 		if all := flowsOf(t, f, q); len(all) > 0 {
 			t.Errorf("asked for %+v: %+v", q, all)
 		}
@@ -296,7 +310,8 @@ func TestSamplesComeAndGo(t *testing.T) {
 	off := j.sampler()
 	off.On = false
 	must(t, off.Run(t.Context()))
-	if left := j.nbctl("find", "ACL", "sample_new!=[]") + j.nbctl("list", "Sample") + j.nbctl("list", "Sample_Collector"); strings.TrimSpace(left) != "" {
+	if left := j.nbctl("find", "ACL", "sample_new!=[]") + j.nbctl("list", "Sample") +
+		j.nbctl("list", "Sample_Collector"); strings.TrimSpace(left) != "" {
 		t.Errorf("left: %s", left)
 	}
 	await(t, func() *bool {

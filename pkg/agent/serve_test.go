@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/agent/verdicts"
 )
 
-// TestWhoIsToldOnTheNode: a process of the node is told of tenants' pods by the token of somebody who may get the path. All are told whether the agent
-// runs, as the kubelet asks.
+// TestWhoIsToldOnTheNode: a process of the node is told of tenants' pods by the token of somebody who may get the path. All are
+// told whether the agent runs, as the kubelet asks.
 func TestWhoIsToldOnTheNode(t *testing.T) {
 	t.Parallel()
 	api := kubefake.NewClientset()
@@ -44,7 +44,9 @@ func TestWhoIsToldOnTheNode(t *testing.T) {
 		return answer.Code
 	}
 	for _, path := range []string{"/verdicts", "/flows"} {
-		for token, want := range map[string]int{"": http.StatusUnauthorized, "forged": http.StatusUnauthorized, "/metrics": http.StatusForbidden} {
+		for token, want := range map[string]int{
+			"": http.StatusUnauthorized, "forged": http.StatusUnauthorized, "/metrics": http.StatusForbidden,
+		} {
 			if got := ask(path, token); got != want {
 				t.Errorf("%s with token %q is answered %d, want %d", path, token, got, want)
 			}

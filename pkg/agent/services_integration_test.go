@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
-// externally does what kube-proxy (v1.36, mode nftables) does for external addresses of Services: the same tables, chains, maps and priorities, with as much of
-// them as these addresses need. Each address leads to an endpoint, port 80.
+// externally does what kube-proxy (v1.36, mode nftables) does for external addresses of Services: the same tables, chains, maps
+// and priorities, with as much of them as these addresses need. Each address leads to an endpoint, port 80.
 func (n *node) externally(services map[string]string) {
 	n.tb.Helper()
 	var elements, chains []string
@@ -25,8 +25,9 @@ func (n *node) externally(services map[string]string) {
 		elements = append(elements, fmt.Sprintf("%s . tcp . 80 : goto %s", address, chain))
 		chains = append(chains, fmt.Sprintf("chain %s { meta l4proto tcp dnat to %s:80\n}", chain, endpoint))
 	}
-	n.nft("table ip kube-proxy {", strings.Join(chains, "\n"), fmt.Sprintf("map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = { %s }\n}",
-		strings.Join(elements, ", ")), `
+	n.nft("table ip kube-proxy {",
+		strings.Join(chains, "\n"), fmt.Sprintf("map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = { %s }\n}",
+			strings.Join(elements, ", ")), `
 	chain services {
 		ip daddr . meta l4proto . th dport vmap @service-ips
 	}
@@ -42,8 +43,9 @@ func (n *node) externally(services map[string]string) {
 	n.tb.Cleanup(func() { n.nft("delete table ip kube-proxy") })
 }
 
-// TestServicesCatchNobodysPackets: a tenant writes addresses into a Service that are not his: those that others dial outside, and others' faces. kube-proxy
-// leads what is for them to his pod, or wherever he says; but not what pods send, nor what is for a pod. Without the chains that keep it from that, it does.
+// TestServicesCatchNobodysPackets: a tenant writes addresses into a Service that are not his: those that others dial outside, and
+// others' faces. kube-proxy leads what is for them to his pod, or wherever he says; but not what pods send, nor what is for a
+// pod. Without the chains that keep it from that, it does.
 func TestServicesCatchNobodysPackets(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)
@@ -111,7 +113,8 @@ func TestHiddenClients(t *testing.T) {
 	}
 }
 
-// TestFlatNetworksObeyTheirAccess: what pods of the default Network reach of nodes, of the control plane and outside is what their Network says.
+// TestFlatNetworksObeyTheirAccess: what pods of the default Network reach of nodes, of the control plane and outside is what
+// their Network says.
 func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	other := givenTo("node2", 2)
@@ -142,7 +145,8 @@ func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 			a.world.SetNetwork(&flat)
 			must(t, a.portholes.Refresh(t.Context(), portholes.Trusting))
 			for address, want := range map[string]bool{
-				testEncapIP + ":9000": test.want.node, world.nodeV4 + ":9000": test.want.node, "10.128.1.1:9000": test.want.node, "203.0.113.9:80": test.want.node,
+				testEncapIP + ":9000": test.want.node, world.nodeV4 + ":9000": test.want.node, "10.128.1.1:9000": test.want.node,
+				"203.0.113.9:80":              test.want.node,
 				"[" + world.nodeV6 + "]:9000": test.want.node, "[fd00:128::1:1]:9000": test.want.node,
 				testEncapIP + ":6443": test.want.api, "[" + world.nodeV6 + "]:6443": test.want.api,
 				world.v4 + ":80": test.want.out, "[" + world.v6 + "]:80": test.want.out,
@@ -162,7 +166,8 @@ func TestFlatNetworksObeyTheirAccess(t *testing.T) {
 	}
 }
 
-// TestDatabasesAreClosed: OVN's databases, on a machine that is no node and on one that is, are refused to pods whatever access their Network has.
+// TestDatabasesAreClosed: OVN's databases, on a machine that is no node and on one that is, are refused to pods whatever access
+// their Network has.
 func TestDatabasesAreClosed(t *testing.T) {
 	n, a, world := portholeNode(t, func(_, blue *model.Network) { blue.Infra = model.InfraDirect })
 	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)

@@ -35,7 +35,8 @@ func TestOnlyIPv6WithPackets(t *testing.T) {
 	answers(t, near, model.APIAddress6(), "443", "api")
 
 	told, found := j.agent.ownAddresses(nri.Pod{Namespace: "six", Name: "near", UID: near.request.Pod.UID})
-	if !found || told.Elsewhere.Resolver != model.NamesAddress6() || told.Elsewhere.API.String() != testAPI || len(told.Elsewhere.Resolvers) != 1 {
+	if !found || told.Elsewhere.Resolver != model.NamesAddress6() || told.Elsewhere.API.String() != testAPI ||
+		len(told.Elsewhere.Resolvers) != 1 {
 		t.Errorf("containers are told %+v", told.Elsewhere)
 	}
 

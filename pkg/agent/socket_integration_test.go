@@ -10,8 +10,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
-// TestOVNControllerStaysWithItsSocket: while the switch is replaced no socket of its bridge answers, and then only the bridge's own. ovn-controller is not
-// sent away for that: the next switch would do without the flows that the last one has saved. It is sent away from a socket that ovs-vswitchd refuses to open.
+// TestOVNControllerStaysWithItsSocket: while the switch is replaced no socket of its bridge answers, and then only the bridge's
+// own. ovn-controller is not sent away for that: the next switch would do without the flows that the last one has saved. It is
+// sent away from a socket that ovs-vswitchd refuses to open.
 func TestOVNControllerStaysWithItsSocket(t *testing.T) {
 	n := newNode(t)
 	a := n.agent()

@@ -37,7 +37,12 @@ func newReached(t *testing.T) reached {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	listens := netip.MustParseAddrPort(server.Listener.Addr().String())
-	return reached{n, nodeapi.Client{Node: n.name, Addresses: []netip.Addr{listens.Addr()}, Port: listens.Port(), TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} }}}
+	return reached{
+		n, nodeapi.Client{
+			Node: n.name, Addresses: []netip.Addr{listens.Addr()}, Port: listens.Port(),
+			TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} },
+		},
+	}
 }
 
 // tunnel is a socket in a directory of its own; each connection to it becomes one to the node's.
@@ -81,7 +86,8 @@ func (r reached) run(t *testing.T, dir, program string, args ...string) (string,
 	return string(out), err
 }
 
-// TestSocketsOfANode: the programs of Open vSwitch read a node as they do on the node itself, and write nothing unless they may. The control of each refusal is the same by a connection that writes.
+// TestSocketsOfANode: the programs of Open vSwitch read a node as they do on the node itself, and write nothing unless they may.
+// The control of each refusal is the same by a connection that writes.
 func TestSocketsOfANode(t *testing.T) {
 	r := newReached(t)
 	t.Run("database", r.reachDatabase)
@@ -91,12 +97,14 @@ func TestSocketsOfANode(t *testing.T) {
 }
 
 func (r reached) reachDatabase(t *testing.T) {
-	reads, writes := r.tunnel(t, "db.sock", nodeapi.ConnectQuestion{Socket: "database"}), r.tunnel(t, "db.sock", nodeapi.ConnectQuestion{Socket: "database", Write: true})
+	reads, writes := r.tunnel(t, "db.sock", nodeapi.ConnectQuestion{Socket: "database"}), r.tunnel(t,
+		"db.sock", nodeapi.ConnectQuestion{Socket: "database", Write: true})
 	if out, err := r.run(t, "/nowhere", "ovs-vsctl", "--db=unix:"+reads, "show"); err != nil || !strings.Contains(out, "Bridge br-int") {
 		t.Errorf("show: %v: %s", err, out)
 	}
 	set := []string{"--timeout=10", "set", "Open_vSwitch", ".", "external_ids:test=written"}
-	if out, err := r.run(t, "/nowhere", "ovs-vsctl", append([]string{"--db=unix:" + reads}, set...)...); err == nil || !strings.Contains(out, "this connection only reads") {
+	if out, err := r.run(t, "/nowhere", "ovs-vsctl", append([]string{"--db=unix:" + reads}, set...)...); err == nil ||
+		!strings.Contains(out, "this connection only reads") {
 		t.Errorf("it writes: %v: %s", err, out)
 	}
 	if have := r.vsctl("--if-exists", "get", "Open_vSwitch", ".", "external_ids:test"); have != "" {
@@ -122,7 +130,10 @@ func (r reached) reachBridge(t *testing.T) {
 		return strings.Contains(out, "cookie=0x7e57")
 	}
 	for _, version := range []string{"", "OpenFlow10", "OpenFlow13", "OpenFlow15"} {
-		for _, command := range []string{"show", "dump-flows", "dump-ports", "dump-ports-desc", "dump-tables", "dump-aggregate", "dump-desc", "dump-groups", "dump-meters", "queue-stats", "dump-tlv-map"} {
+		for _, command := range []string{
+			"show", "dump-flows", "dump-ports", "dump-ports-desc", "dump-tables", "dump-aggregate", "dump-desc", "dump-groups", "dump-meters",
+			"queue-stats", "dump-tlv-map",
+		} {
 			args := []string{command, "br-int"}
 			if version != "" {
 				args = append([]string{"-O", version}, args...)
@@ -217,15 +228,20 @@ func (r reached) reachDaemons(t *testing.T) {
 		return unixctl.Call(ctx, conn, command, args...)
 	}
 	vswitchd, writes := nodeapi.ConnectQuestion{Socket: unixctl.Switch}, nodeapi.ConnectQuestion{Socket: unixctl.Switch, Write: true}
-	for command, want := range map[string]string{"version": "ovs-vswitchd", "list-commands": "fdb/flush", "dpif/show": "br-int", "coverage/show": "Event coverage", "memory/show": "ports:"} {
+	for command, want := range map[string]string{
+		"version": "ovs-vswitchd", "list-commands": "fdb/flush", "dpif/show": "br-int", "coverage/show": "Event coverage",
+		"memory/show": "ports:",
+	} {
 		if out, err := call(vswitchd, command); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v: %s", command, err, out)
 		}
 	}
-	if out, err := call(vswitchd, "ofproto/trace", "br-int", "in_port=LOCAL,dl_src=0a:00:00:00:00:01"); err != nil || !strings.Contains(out, "Final flow") {
+	if out, err := call(vswitchd, "ofproto/trace", "br-int", "in_port=LOCAL,dl_src=0a:00:00:00:00:01"); err != nil ||
+		!strings.Contains(out, "Final flow") {
 		t.Errorf("a trace: %v: %s", err, out)
 	}
-	if out, err := call(nodeapi.ConnectQuestion{Socket: unixctl.Database}, "ovsdb-server/list-dbs"); err != nil || !strings.Contains(out, "Open_vSwitch") {
+	if out, err := call(nodeapi.ConnectQuestion{Socket: unixctl.Database},
+		"ovsdb-server/list-dbs"); err != nil || !strings.Contains(out, "Open_vSwitch") {
 		t.Errorf("of the database's server: %v: %s", err, out)
 	}
 	for _, line := range []string{"exit", "fdb/flush", "vlog/set dbg", "ofproto/trace br-int in_port=LOCAL -generate"} {
@@ -245,7 +261,10 @@ func (r reached) reachDaemons(t *testing.T) {
 	// Each command that is said to read is one, of those that this version has: none of a misspelt name.
 	all, err := call(vswitchd, "list-commands")
 	must(t, err)
-	for _, command := range []string{"bond/show", "dpctl/dump-conntrack", "dpif/dump-flows", "fdb/show", "ofproto/list", "tnl/ports/show", "upcall/show", "ovs/route/show", "dpctl/ct-get-limits", "qos/show"} {
+	for _, command := range []string{
+		"bond/show", "dpctl/dump-conntrack", "dpif/dump-flows", "fdb/show", "ofproto/list", "tnl/ports/show", "upcall/show", "ovs/route/show",
+		"dpctl/ct-get-limits", "qos/show",
+	} {
 		if !strings.Contains(all, "\n  "+command) || !unixctl.Reads(unixctl.Switch, command, nil) {
 			t.Errorf("%s is no command that reads", command)
 		}

@@ -36,7 +36,8 @@ func listening(t *testing.T, path string) {
 	}()
 }
 
-// TestSockets: each is found by the names that daemons and scripts give it, one of a process that has gone is passed over, and the gate is that of what it is.
+// TestSockets: each is found by the names that daemons and scripts give it, one of a process that has gone is passed over, and
+// the gate is that of what it is.
 func TestSockets(t *testing.T) {
 	t.Parallel()
 	one, two := filepath.Join(t.TempDir(), "a[b"), t.TempDir()
@@ -63,12 +64,22 @@ func TestSockets(t *testing.T) {
 		gate nodeapi.Gate
 	}{
 		{nodeapi.ConnectQuestion{Socket: "database"}, "db.sock", ovsdb.Gate{Database: "Open_vSwitch", Hint: writeHint}},
-		{nodeapi.ConnectQuestion{Socket: "database", Write: true}, "db.sock", ovsdb.Gate{Database: "Open_vSwitch", Hint: writeHint, Writes: true}},
+		{
+			nodeapi.ConnectQuestion{Socket: "database", Write: true}, "db.sock", ovsdb.Gate{Database: "Open_vSwitch", Hint: writeHint, Writes: true},
+		},
 		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int"}, "br-int.mgmt", openflow.Gate{Socket: filepath.Join(one, "br-int.mgmt")}},
-		{nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int", Write: true}, "br-int.mgmt", openflow.Gate{Socket: filepath.Join(one, "br-int.mgmt"), Writes: true}},
+		{
+			nodeapi.ConnectQuestion{Socket: "openflow", Bridge: "br-int", Write: true},
+			"br-int.mgmt",
+			openflow.Gate{Socket: filepath.Join(one, "br-int.mgmt"), Writes: true},
+		},
 		{nodeapi.ConnectQuestion{Socket: "ovs-vswitchd"}, "ovs-vswitchd.4711.ctl", unixctl.Gate{Daemon: "ovs-vswitchd", Hint: writeHint}},
 		{nodeapi.ConnectQuestion{Socket: "ovsdb-server"}, "ovsdb-server.ctl", unixctl.Gate{Daemon: "ovsdb-server", Hint: writeHint}},
-		{nodeapi.ConnectQuestion{Socket: "ovn-controller", Write: true}, "ovn-controller.12.ctl", unixctl.Gate{Daemon: "ovn-controller", Hint: writeHint, Writes: true}},
+		{
+			nodeapi.ConnectQuestion{Socket: "ovn-controller", Write: true},
+			"ovn-controller.12.ctl",
+			unixctl.Gate{Daemon: "ovn-controller", Hint: writeHint, Writes: true},
+		},
 	} {
 		conn, gate, err := s.open(t.Context(), c.q)
 		if err != nil {

@@ -86,7 +86,8 @@ func TestPodsSurviveALostDatabase(t *testing.T) {
 		<-a.ovs.Changed()
 	}
 	must(t, a.sweep(t.Context()))
-	if got, want := n.vsctl("get", "Interface", one.hostName(), "external_ids:atoll.dev/sandbox"), one.request.ContainerID; got != `"`+want+`"` && got != want {
+	if got, want := n.vsctl("get", "Interface", one.hostName(),
+		"external_ids:atoll.dev/sandbox"), one.request.ContainerID; got != `"`+want+`"` && got != want {
 		t.Errorf("port came back with sandbox %s", got)
 	}
 	must(t, talk(t, one, two))

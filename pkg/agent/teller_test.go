@@ -40,7 +40,8 @@ func TestWhoLeads(t *testing.T) {
 		{name: "its clock is behind", lease: func(s int, start time.Time) *coordinationv1.Lease {
 			return lease("one", start.Add(time.Duration(s/2*2-9)*time.Second))
 		}},
-		{name: "it was killed", after: 6, says: "the last one, one, was heard of at 2000-01-01T00:00:00Z", lease: func(_ int, start time.Time) *coordinationv1.Lease {
+		{name: "it was killed", after: 6, says: "the last one, one, was heard of at " +
+			"2000-01-01T00:00:00Z", lease: func(_ int, start time.Time) *coordinationv1.Lease {
 			return lease("one", start)
 		}},
 		{name: "it was killed long ago", says: "the last one, one, was heard of at", lease: func(_ int, start time.Time) *coordinationv1.Lease {
@@ -95,7 +96,8 @@ func TestEventsAreBounded(t *testing.T) {
 		round := func() {
 			for i := range 500 {
 				name := fmt.Sprintf("p%d-%s", i, strings.Repeat("x", 240))
-				teller.warn(t.Context(), model.PodKey{Namespace: "red", Name: name}, fmt.Sprint("uid", i), model.Problem{Reason: "Why", Message: strings.Repeat("ä", 600)})
+				teller.warn(t.Context(), model.PodKey{Namespace: "red", Name: name}, fmt.Sprint("uid", i),
+					model.Problem{Reason: "Why", Message: strings.Repeat("ä", 600)})
 			}
 		}
 		round()

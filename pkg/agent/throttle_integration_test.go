@@ -19,7 +19,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// throttled has an agent give ovn-controller no more than so many packets a second, and waits until ovn-controller comes by where that is so.
+// throttled has an agent give ovn-controller no more than so many packets a second, and waits until ovn-controller comes by where
+// that is so.
 func (n *node) throttled(a *Agent, rate int) {
 	n.tb.Helper()
 	a.throttle.rate = rate
@@ -49,8 +50,9 @@ func (n *node) throughDoor() (count int) {
 	return count
 }
 
-// TestAPodDoesNotHaveOVNControllerToItself: while one pod sends more than ovn-controller can answer, another Network's pod gets its answers,
-// since ports take turns. Without a rate the one has as many answers as its port lets questions pass. All of it is taken back, and put back.
+// TestAPodDoesNotHaveOVNControllerToItself: while one pod sends more than ovn-controller can answer, another Network's pod gets
+// its answers, since ports take turns. Without a rate the one has as many answers as its port lets questions pass. All of it is
+// taken back, and put back.
 func TestAPodDoesNotHaveOVNControllerToItself(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	attacker, client := n.addGuest(a, "red", "attacker", 5, 5), n.addGuest(a, "blue", "client", 5, 6)
@@ -58,7 +60,8 @@ func TestAPodDoesNotHaveOVNControllerToItself(t *testing.T) {
 	router, err := net.ParseMAC("0a:58:00:00:00:01")
 	must(t, err)
 	last := frames.V4{
-		From: own.MAC, To: router, Source: own.V4, Target: netip.MustParseAddr(world.v4), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(9, 9, "marked"),
+		From: own.MAC, To: router, Source: own.V4, Target: netip.MustParseAddr(world.v4), Protocol: unix.IPPROTO_UDP, Payload: frames.UDP(9, 9,
+			"marked"),
 	}.Bytes()
 	expire(last, 1)
 	measure := func(rate int) (told, answers, asked int, took time.Duration) {
@@ -86,7 +89,8 @@ func TestAPodDoesNotHaveOVNControllerToItself(t *testing.T) {
 	if unbounded < 2*told {
 		t.Error("without the rate the one is not told more often: this test shows nothing")
 	}
-	if left := n.vsctl("get", "Bridge", "br-int", "controller") + n.vsctl("--if-exists", "get", "Open_vSwitch", ".", "external_ids:ovn-bridge-remote"); left != "[]" {
+	if left := n.vsctl("get", "Bridge", "br-int", "controller") +
+		n.vsctl("--if-exists", "get", "Open_vSwitch", ".", "external_ids:ovn-bridge-remote"); left != "[]" {
 		t.Errorf("taken back, Open vSwitch has %s", left)
 	}
 	// Somebody takes the socket away under ovn-controller.

@@ -37,7 +37,8 @@ func (j *judged) logged(name, verdict string) int {
 // of a namespace log is bounded together.
 func TestIsolationIsLoggedAndLogsAreBounded(t *testing.T) {
 	j := newJudged(t)
-	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
+	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger",
+		"10.0.0.7", "stranger")
 	own := netip.MustParseAddr("10.0.0.5")
 	seen := countArrivals(t, web, 9000, 9009)
 	quiet := allowing("red", "quiet", "web", "friend", 9009, 9009)
@@ -87,12 +88,13 @@ func TestIsolationIsLoggedAndLogsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLogsDoNotStopTheSwitch: a pod whose packets are all logged asks its router what Open vSwitch answers itself, by frames to all and to groups too. The
-// meter of logs comes before the answer then; one that bounded the packets themselves would leave ovs-vswitchd in an endless loop
-// (docs/design/networks.md).
+// TestLogsDoNotStopTheSwitch: a pod whose packets are all logged asks its router what Open vSwitch answers itself, by frames to
+// all and to groups too. The meter of logs comes before the answer then; one that bounded the packets themselves would leave
+// ovs-vswitchd in an endless loop (docs/design/networks.md).
 func TestLogsDoNotStopTheSwitch(t *testing.T) {
 	j := newJudged(t)
-	web, other, third := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "other", "10.0.0.6", "other"), j.pod("red", "third", "10.0.0.7", "third")
+	web, other, third := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "other", "10.0.0.6", "other"), j.pod("red", "third", "10.0.0.7",
+		"third")
 	logs := allowing("red", "logs", "web", "", 1, 65535)
 	logs.Log, logs.Isolates = true, [2]bool{false, true}
 	logs.Rules = [2][]model.Rule{model.PolicyEgress: {{Verdict: model.Allow, AnyPeer: true, AnyPort: true}}}
@@ -105,7 +107,9 @@ func TestLogsDoNotStopTheSwitch(t *testing.T) {
 	echo := frames.ICMP(8, "\x00\x07\x00\x01logged")
 	binary.BigEndian.PutUint16(echo[2:], frames.Checksum(echo))
 	ping := func(to net.HardwareAddr) []byte {
-		return frames.V4{From: own.MAC, To: to, Source: own.V4, Target: netip.MustParseAddr("10.0.0.1"), Protocol: unix.IPPROTO_ICMP, Payload: echo}.Bytes()
+		return frames.V4{
+			From: own.MAC, To: to, Source: own.V4, Target: netip.MustParseAddr("10.0.0.1"), Protocol: unix.IPPROTO_ICMP, Payload: echo,
+		}.Bytes()
 	}
 	var answers net.PacketConn
 	var groups *net.IPConn
@@ -142,7 +146,9 @@ func TestLogsDoNotStopTheSwitch(t *testing.T) {
 	}
 	got := 0
 	for range 10 {
-		web.sendAll([][]byte{ping(router), ping(frames.Everybody()), frames.GratuitousARP(own.MAC, own.V4), question(frames.Everybody(), own, "logged")})
+		web.sendAll([][]byte{
+			ping(router), ping(frames.Everybody()), frames.GratuitousARP(own.MAC, own.V4), question(frames.Everybody(), own, "logged"),
+		})
 		for group, message := range map[string][]byte{
 			"ff02::1": {128, 0, 0, 0, 0, 7, 0, 1}, "ff02::2": {128, 0, 0, 0, 0, 7, 0, 1}, "ff02::1:ff00:1": solicitation,
 		} {

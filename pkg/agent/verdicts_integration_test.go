@@ -57,7 +57,8 @@ func packetsOf(t *testing.T, v *verdicts.Counter, policy, rule, pod string) (pac
 // the pod that it was meant for.
 func TestVerdictsAreCounted(t *testing.T) {
 	j := newJudged(t)
-	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger", "10.0.0.7", "stranger")
+	web, friend, stranger := j.pod("red", "web", "10.0.0.5", "web"), j.pod("red", "friend", "10.0.0.6", "friend"), j.pod("red", "stranger",
+		"10.0.0.7", "stranger")
 	own := netip.MustParseAddr("10.0.0.5")
 	seen := countArrivals(t, web, 9000, 9000)
 	v := j.counter()
@@ -122,7 +123,8 @@ func TestVerdictsAreCounted(t *testing.T) {
 	})
 	wantSeries(t, verdicts.NewCollector(v), []string{
 		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="isolation",verdict="drop"} %d`, 2*many),
-		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="NetworkPolicy/red/friends",verdict="allow"} %d`, total+1),
+		fmt.Sprintf(`atoll_agent_policy_packets_total{direction="Ingress",network="red",policy="NetworkPolicy/red/friends",verdict="allow"} %d`,
+			total+1),
 	})
 	// A policy that has gone is counted no more.
 	j.withdraw(model.Policy{Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "friends"}})

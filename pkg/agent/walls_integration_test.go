@@ -24,8 +24,8 @@ func (n *node) sbctl(args ...string) string {
 	return n.run("ovn-sbctl", append([]string{"--timeout=20", "--db=unix:" + n.central + "/ovn.sock"}, args...)...)
 }
 
-// tunnelled is what a node sends to another in a tunnel (RFC 8926; ovn-architecture(7), "Tunnel Encapsulations"): a frame for a pod, as if its Network's router had sent
-// it.
+// tunnelled is what a node sends to another in a tunnel (RFC 8926; ovn-architecture(7), "Tunnel Encapsulations"): a frame for a
+// pod, as if its Network's router had sent it.
 func (n *node) tunnelled(p *testPod, text string) []byte {
 	n.tb.Helper()
 	key := func(table, what string) uint32 {
@@ -76,9 +76,9 @@ func without(tb testing.TB, walls ...wall) {
 	}
 }
 
-// TestForgedTunnels: pods of a vpc Network, of the default Network, and processes of the node itself send by an ordinary UDP socket what a node sends in
-// a tunnel: a frame for a pod of another Network, on another node, which trusts the address of the node that they are on. None arrives; without what
-// keeps them from it, each does.
+// TestForgedTunnels: pods of a vpc Network, of the default Network, and processes of the node itself send by an ordinary UDP
+// socket what a node sends in a tunnel: a frame for a pod of another Network, on another node, which trusts the address of the
+// node that they are on. None arrives; without what keeps them from it, each does.
 func TestForgedTunnels(t *testing.T) {
 	n := newNode(t)
 	other := n.neighbour()

@@ -41,9 +41,14 @@ func TestPodsAreToldWhatTheyWaitFor(t *testing.T) {
 		beside *exec.Cmd
 	}{
 		{name: "northd", daemon: n.daemons["northd"], reason: model.ReasonNorthdBehind, says: "ovn-northd is away or behind"},
-		{name: "ovn-controller", daemon: n.daemons["controller"], reason: model.ReasonOVNControllerBehind, says: "has not claimed the pod's port"},
+		{
+			name: "ovn-controller", daemon: n.daemons["controller"], reason: model.ReasonOVNControllerBehind, says: "has not claimed the pod's port",
+		},
 		{name: "ovs-vswitchd", daemon: n.vswitchd, reason: model.ReasonSwitchAway, says: "is ovs-vswitchd running"},
-		{name: "southbound", daemon: n.daemons["central"], reason: model.ReasonSouthboundUnreachable, says: "does not reach OVN's southbound database", beside: n.daemons["northd"]},
+		{
+			name: "southbound", daemon: n.daemons["central"], reason: model.ReasonSouthboundUnreachable,
+			says: "does not reach OVN's southbound database", beside: n.daemons["northd"],
+		},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
 			p := newPod(t, a, broken.name, byte(6+i))

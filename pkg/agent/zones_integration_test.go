@@ -43,8 +43,9 @@ func (n *node) boundTable(size int) {
 	n.tb.Cleanup(func() { must(n.tb, write(strings.TrimSpace(string(before)))) })
 }
 
-// TestAPodCannotFillTheTableOfConnections: a pod begins more connections inside its Network than its node has room for. With the bound that the
-// controller gives each port they end at that, and a pod of another Network begins its own. Without it the table is full, and the other's are not made.
+// TestAPodCannotFillTheTableOfConnections: a pod begins more connections inside its Network than its node has room for. With the
+// bound that the controller gives each port they end at that, and a pod of another Network begins its own. Without it the table
+// is full, and the other's are not made.
 func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 	n, a, _ := portholeNode(t, nil)
 	const (
@@ -83,7 +84,8 @@ func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 	}
 	n.nbctl("--wait=hv", "sync")
 	red, blue = attack()
-	t.Logf("with %d for each pod: %d of %d of red's were made, and %d of %d of blue's\n%s", most, red, many, blue, fewer, n.appctl("dpctl/ct-get-limits"))
+	t.Logf("with %d for each pod: %d of %d of red's were made, and %d of %d of blue's\n%s", most, red, many, blue, fewer,
+		n.appctl("dpctl/ct-get-limits"))
 	if red == 0 || red > most || blue < fewer {
 		t.Errorf("want no more than %d of red's, and all %d of blue's", most, fewer)
 	}
@@ -96,7 +98,8 @@ func TestAPodCannotFillTheTableOfConnections(t *testing.T) {
 		told[event.InvolvedObject.Name] = event.Reason
 	}
 	// The server has as many of its own.
-	if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdInside)); crowded != 2 || len(told) != 2 || told["client"] != model.ReasonConnectionsRefused || told["server"] != told["client"] {
+	if crowded := testutil.ToFloat64(a.metrics.crowded.WithLabelValues(crowdInside)); crowded != 2 || len(told) != 2 ||
+		told["client"] != model.ReasonConnectionsRefused || told["server"] != told["client"] {
 		t.Errorf("%v pods are counted, and %v told", crowded, told)
 	}
 	n.appctl("dpctl/flush-conntrack")

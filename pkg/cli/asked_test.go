@@ -11,7 +11,8 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
-// TestInspectionGolden prints what the API inspect.atoll.dev tells. That it tells so is package inspect's to show, whose tests write the values.
+// TestInspectionGolden prints what the API inspect.atoll.dev tells. That it tells so is package inspect's to show, whose tests
+// write the values.
 func TestInspectionGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "inspect-*.json"))

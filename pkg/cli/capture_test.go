@@ -25,14 +25,18 @@ func packet(time int64, text string, out bool) api.PodCapturePacket {
 }
 
 // captured is what is written of pods that tell as they are told to, with what is said, and what it ends with.
-func captured(t *testing.T, ctx context.Context, o captureOptions, ask askPart, pods ...model.PodKey) (file []byte, said string, err error) {
+func captured(
+	t *testing.T, ctx context.Context, o captureOptions, ask askPart, pods ...model.PodKey,
+) (file []byte, said string, err error) {
 	t.Helper()
 	var out, problems bytes.Buffer
 	if o.bytes == 0 {
 		o.bytes = 1 << 20
 	}
 	spec := api.PodCaptureSpec{ID: "an ID of this test", Interface: "eth0", Direction: "both", SnapLength: 1500}
-	r := &recording{options: o, spec: spec, pods: pods, ask: ask, open: func() (io.WriteCloser, error) { return unclosed{&out}, nil }, problems: &problems}
+	r := &recording{
+		options: o, spec: spec, pods: pods, ask: ask, open: func() (io.WriteCloser, error) { return unclosed{&out}, nil }, problems: &problems,
+	}
 	err = r.run(ctx)
 	return out.Bytes(), problems.String(), err
 }
@@ -71,8 +75,8 @@ func readBack(t *testing.T, file []byte) (interfaces []pcapgo.NgInterface, all [
 	return interfaces, all
 }
 
-// TestCapturesAreOneFile: of several pods, in order of time however they come, with whose they are, the filter and what was dropped in it; in parts, of which none
-// is lost.
+// TestCapturesAreOneFile: of several pods, in order of time however they come, with whose they are, the filter and what was
+// dropped in it; in parts, of which none is lost.
 func TestCapturesAreOneFile(t *testing.T) {
 	t.Parallel()
 	ask := func(_ context.Context, p model.PodKey, s api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
@@ -81,11 +85,19 @@ func TestCapturesAreOneFile(t *testing.T) {
 		var lines []api.PodCaptureLine
 		switch {
 		case p.Name == "web" && s.Part == 0:
-			lines = []api.PodCaptureLine{begun, {Packets: []api.PodCapturePacket{packet(1e9, "a", true), packet(4e9, "d", false)}}, {End: &api.PodCaptureEnd{Told: 2, More: true}}}
+			lines = []api.PodCaptureLine{
+				begun,
+				{Packets: []api.PodCapturePacket{packet(1e9, "a", true), packet(4e9, "d", false)}},
+				{End: &api.PodCaptureEnd{Told: 2, More: true}},
+			}
 		case p.Name == "web":
-			lines = []api.PodCaptureLine{begun, {Packets: []api.PodCapturePacket{packet(5e9+7, "e", false)}}, {End: &api.PodCaptureEnd{Told: 3, Counts: counts}}}
+			lines = []api.PodCaptureLine{
+				begun, {Packets: []api.PodCapturePacket{packet(5e9+7, "e", false)}}, {End: &api.PodCaptureEnd{Told: 3, Counts: counts}},
+			}
 		default:
-			lines = []api.PodCaptureLine{begun, {Packets: []api.PodCapturePacket{packet(2e9, "b", true), packet(3e9, "cc", true)}}, {End: &api.PodCaptureEnd{Told: 2}}}
+			lines = []api.PodCaptureLine{
+				begun, {Packets: []api.PodCapturePacket{packet(2e9, "b", true), packet(3e9, "cc", true)}}, {End: &api.PodCaptureEnd{Told: 2}},
+			}
 		}
 		for _, l := range lines {
 			if err := each(l); err != nil {
@@ -96,16 +108,21 @@ func TestCapturesAreOneFile(t *testing.T) {
 	}
 	file, said, err := captured(t, t.Context(), captureOptions{}, ask, pod("red", "web"), pod("red", "db"))
 	interfaces, all := readBack(t, file)
-	if want := []string{"01.000000000 a out", "02.000000000 b out", "03.000000000 cc out", "04.000000000 d in", "05.000000007 e in"}; !slices.Equal(all, want) {
+	if want := []string{
+		"01.000000000 a out", "02.000000000 b out", "03.000000000 cc out", "04.000000000 d in", "05.000000007 e in",
+	}; !slices.Equal(all, want) {
 		t.Errorf("packets are %q, want %q", all, want)
 	}
-	if len(interfaces) != 2 || interfaces[0].Name != "red/web eth0" || interfaces[1].Name != "red/db eth0" || interfaces[0].Filter != "port 80" || interfaces[0].SnapLength != 1500 ||
+	if len(interfaces) != 2 || interfaces[0].Name != "red/web eth0" || interfaces[1].Name != "red/db eth0" ||
+		interfaces[0].Filter != "port 80" || interfaces[0].SnapLength != 1500 ||
 		!strings.Contains(interfaces[0].Comment, "namespace red, pod web, UID uid-web, Network red, node n1") {
 		t.Errorf("interfaces are %+v", interfaces)
 	} else if s := interfaces[0].Statistics; s.PacketsReceived != 4 || s.PacketsDropped != 1 {
 		t.Errorf("statistics are %+v", s)
 	}
-	if !errors.Is(err, ErrMissing) || !HasSaid(err) || !strings.Contains(said, "red/web eth0: 3 packets written; 4 fitted the filter, 1 of these dropped by the kernel") || strings.Contains(said, "early") {
+	if !errors.Is(err, ErrMissing) || !HasSaid(err) ||
+		!strings.Contains(said, "red/web eth0: 3 packets written; 4 fitted the filter, 1 of these dropped by the kernel") ||
+		strings.Contains(said, "early") {
 		t.Errorf("it ends with %v, and says\n%s", err, said)
 	}
 }
@@ -146,10 +163,15 @@ func TestCapturesEnd(t *testing.T) {
 		"by Ctrl-C": {stopped, captureOptions{}, three, " written; ", 3, nil},
 		"by count":  {t.Context(), captureOptions{count: 5}, endless, "--count was reached", 5, nil},
 		"by bytes":  {t.Context(), captureOptions{bytes: 45}, endless, "--bytes was reached", 5, nil},
-		"by a cut": {t.Context(), captureOptions{}, func(_ context.Context, _ model.PodKey, _ api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
-			return errors.Join(each(begun), each(api.PodCaptureLine{Packets: []api.PodCapturePacket{packet(1, "a", false)}}), errors.New("the connection broke"))
+		"by a cut": {t.Context(), captureOptions{}, func(
+			_ context.Context, _ model.PodKey, _ api.PodCaptureSpec, each func(api.PodCaptureLine) error,
+		) error {
+			return errors.Join(each(begun), each(api.PodCaptureLine{Packets: []api.PodCapturePacket{packet(1, "a", false)}}),
+				errors.New("the connection broke"))
 		}, "it ended early: the connection broke", 1, ErrMissing},
-		"with less than was told": {t.Context(), captureOptions{}, func(_ context.Context, _ model.PodKey, _ api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
+		"with less than was told": {t.Context(), captureOptions{}, func(
+			_ context.Context, _ model.PodKey, _ api.PodCaptureSpec, each func(api.PodCaptureLine) error,
+		) error {
 			return errors.Join(each(begun), each(api.PodCaptureLine{End: &api.PodCaptureEnd{Told: 2}}))
 		}, "has told of 2 packets, and 0 have arrived", 0, ErrMissing},
 	} {
@@ -162,12 +184,13 @@ func TestCapturesEnd(t *testing.T) {
 		}
 	}
 	refused := errors.New("you may not")
-	file, _, err := captured(t, t.Context(), captureOptions{}, func(ctx context.Context, p model.PodKey, s api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
-		if p.Name == "db" {
-			return refused
-		}
-		return endless(ctx, p, s, each)
-	}, pod("red", "web"), pod("red", "db"))
+	file, _, err := captured(t, t.Context(),
+		captureOptions{}, func(ctx context.Context, p model.PodKey, s api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
+			if p.Name == "db" {
+				return refused
+			}
+			return endless(ctx, p, s, each)
+		}, pod("red", "web"), pod("red", "db"))
 	if !errors.Is(err, refused) || len(file) > 0 || ExitStatus(err) != statusFailed {
 		t.Errorf("with one that is refused it ends with %v, and %d bytes", err, len(file))
 	}
@@ -203,7 +226,10 @@ func TestPacketsThatWaitAreBounded(t *testing.T) {
 // TestCaptureAsksForWhatItIsTold: what cannot be is refused before anybody is asked, and the file is for its owner.
 func TestCaptureAsksForWhatItIsTold(t *testing.T) {
 	t.Parallel()
-	good := captureOptions{iface: "eth0", direction: "both", snap: 1500, bytes: 1000, hosts: []string{"10.0.0.1", "fd00::1"}, nets: []string{"10.1.2.3/16"}, ports: []uint{80}}
+	good := captureOptions{
+		iface: "eth0", direction: "both", snap: 1500, bytes: 1000, hosts: []string{"10.0.0.1", "fd00::1"}, nets: []string{"10.1.2.3/16"},
+		ports: []uint{80},
+	}
 	s, err := good.spec()
 	if err != nil || strings.Join(s.Prefixes, " ") != "10.0.0.1/32 fd00::1/128 10.1.0.0/16" || len(s.ID) < 16 || s.Ports[0] != 80 {
 		t.Errorf("%v: %+v", err, s)
@@ -233,7 +259,9 @@ func TestCaptureAsksForWhatItIsTold(t *testing.T) {
 	if about, err := os.Stat(path); err != nil || about.Mode().Perm() != 0o600 || about.Size() != 0 {
 		t.Errorf("%v: the file is %v", err, about)
 	}
-	for says, args := range map[string][]string{"say where packets go": {"red/web"}, "is named twice": {"red/web", "red/web", "-w", "-"}, "NAMESPACE/NAME": {"web", "-w", "-"}} {
+	for says, args := range map[string][]string{
+		"say where packets go": {"red/web"}, "is named twice": {"red/web", "red/web", "-w", "-"}, "NAMESPACE/NAME": {"web", "-w", "-"},
+	} {
 		cmd := captureCommand()
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true

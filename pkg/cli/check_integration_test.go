@@ -85,7 +85,9 @@ func newLab(t *testing.T) *lab {
 
 // podOf is a pod of node n1; nobody runs it.
 func podOf(namespace, name string) string {
-	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: %s}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}\n---\n", namespace, name)
+	return fmt.Sprintf(
+		"{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: %s}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}\n---\n",
+		namespace, name)
 }
 
 func (l *lab) must(err error) {
@@ -185,11 +187,12 @@ func (l *lab) found(args ...string) []string {
 	return lines
 }
 
-// allIsWell is the verdict on a lab that nobody broke: 3 Networks of 9 rows (router, group of load balancers, the one of former backends, at the
-// edge a switch, three ports and a route, and the ACL that guards its ports), two ACLs that keep faces out of each of the two that are vpc, 5 subnets of
-// 3 rows, 8 pods, a node with a port and a route, a route more of each kind in the default Network, which has IPv6 too, the load balancers of the
-// Kubernetes API and of kube-dns over UDP and TCP, 4 of faces in the two Networks that have them, and the guard of faces: 2 port groups, 19 ACLs and 8
-// address sets. And the load balancer of Service atoll-inspect, and what endpoints that vanish are put into: a load balancer, a router and two ports.
+// allIsWell is the verdict on a lab that nobody broke: 3 Networks of 9 rows (router, group of load balancers, the one of former
+// backends, at the edge a switch, three ports and a route, and the ACL that guards its ports), two ACLs that keep faces out of
+// each of the two that are vpc, 5 subnets of 3 rows, 8 pods, a node with a port and a route, a route more of each kind in the
+// default Network, which has IPv6 too, the load balancers of the Kubernetes API and of kube-dns over UDP and TCP, 4 of faces in
+// the two Networks that have them, and the guard of faces: 2 port groups, 19 ACLs and 8 address sets. And the load balancer of
+// Service atoll-inspect, and what endpoints that vanish are put into: a load balancer, a router and two ports.
 const allIsWell = "0 differences in 3 Networks, 8 pods, 109 rows"
 
 func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
@@ -207,10 +210,16 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 		{"set", "Logical_Switch_Port", "red/web-1", `addresses="unknown"`, "options:requested-chassis=n9"},
 		{"clear", "Logical_Switch_Port", "blue/web-1", "external_ids"},
 		{"set", "Logical_Router_Port", "red/back:gateway", "networks=9.9.9.9/24"},
-		{"--id=@p", "create", "Logical_Switch_Port", "name=stray", `external_ids={"atoll.dev/owner"="Pod/no/body"}`, "--", "add", "Logical_Switch", "red/front", "ports", "@p"},
+		{
+			"--id=@p", "create", "Logical_Switch_Port", "name=stray", `external_ids={"atoll.dev/owner"="Pod/no/body"}`, "--", "add",
+			"Logical_Switch", "red/front", "ports", "@p",
+		},
 		{"create", "Logical_Switch", "name=left", `external_ids={"atoll.dev/owner"="Network/gone"}`},
 		{"add", "Logical_Switch", "blue/back", "ports", uuid("Logical_Switch_Port", "red/web-2")},
-		{"add", "Logical_Switch", "blue/back", "ports", uuid("Logical_Switch_Port", "blue/web-0"), "--", "remove", "Logical_Switch", "blue/front", "ports", uuid("Logical_Switch_Port", "blue/web-0")},
+		{
+			"add", "Logical_Switch", "blue/back", "ports", uuid("Logical_Switch_Port", "blue/web-0"), "--", "remove", "Logical_Switch",
+			"blue/front", "ports", uuid("Logical_Switch_Port", "blue/web-0"),
+		},
 		{"remove", "NB_Global", ".", "options", "use_ct_inv_match"},
 		// Somebody else's: not our business.
 		{"ls-add", "theirs", "--", "lsp-add", "theirs", "their-port"},
@@ -222,7 +231,9 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	l.kubectl("create", "clusterrole", "reads-status", "--verb=get", "--resource=pods/status")
 	l.kubectl("create", "clusterrolebinding", "reads-status", "--clusterrole=reads-status", "--user="+controllerUser)
 	write := func(namespace, pod string, attachments any) {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"atoll.dev/attachments": attachments}}})
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{"atoll.dev/attachments": attachments}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +277,8 @@ func TestCheckNamesWhatSomebodyBroke(t *testing.T) {
 	l.nbctl("lr-del", "red", "--", "ls-del", "red/front", "--", "ls-del", "red/back")
 	missing := slices.DeleteFunc(l.found(), func(line string) bool { return !strings.Contains(line, "row-missing") })
 	if len(missing) != 17 {
-		t.Errorf("rows that are missing: %q, want the router's, its way out's two, six of the subnets, their guard, the two that keep faces out, the two that refuse what nobody serves, and three pods'", missing)
+		t.Errorf("rows that are missing: %q, want the router's, its way out's two, six of the subnets, their guard, the two that keep faces "+
+			"out, the two that refuse what nobody serves, and three pods'", missing)
 	}
 
 	// The next controller mends all of it, while the check looks on.

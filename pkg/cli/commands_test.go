@@ -80,4 +80,6 @@ var notHere = map[string]bool{
 }
 
 // groups do nothing but have others below them.
-var groups = map[string]bool{"atoll policy": true, "atoll connectivity": true, "atoll ovn": true, "atoll node": true, "atoll completion": true}
+var groups = map[string]bool{
+	"atoll policy": true, "atoll connectivity": true, "atoll ovn": true, "atoll node": true, "atoll completion": true,
+}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestNamesAreCompleted: a shell is told names of Networks, namespaces and pods, of those that begin as is typed, and nothing where nobody answers.
+// TestNamesAreCompleted: a shell is told names of Networks, namespaces and pods, of those that begin as is typed, and nothing
+// where nobody answers.
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	// A tenant's admin may not list namespaces, and knows those of his Networks.
@@ -35,7 +36,8 @@ func TestNamesAreCompleted(t *testing.T) {
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}],"users":[{"name":"u","user":{}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`
+	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"` + server.URL +
+		`"}}],"users":[{"name":"u","user":{}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,23 @@ func aReport() connectivity.Report {
 	return connectivity.Report{
 		Image: "registry.example.com/atoll:v1", Nodes: []string{"n1", "n2"}, Seconds: 31.4,
 		Results: []connectivity.Result{
-			{From: "kubelet n1", Path: "pod red/near starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready", Verdict: connectivity.OK, Seconds: 4.21},
-			{From: "red/near", Path: "pod, same node, TCP", Expected: "red/server answers", Seen: "red/server answers", Verdict: connectivity.OK, Seconds: 0.0042},
 			{
-				From: "red/near", Path: "face of the other Network's pod", Expected: "nobody answers", Seen: "blue/lonely answers", Verdict: connectivity.Failed, Seconds: 0.087,
+				From: "kubelet n1", Path: "pod red/near starts, and an HTTP probe finds it", Expected: "Ready", Seen: "Ready", Verdict: connectivity.OK,
+				Seconds: 4.21,
+			},
+			{
+				From: "red/near", Path: "pod, same node, TCP", Expected: "red/server answers", Seen: "red/server answers", Verdict: connectivity.OK,
+				Seconds: 0.0042,
+			},
+			{
+				From: "red/near", Path: "face of the other Network's pod", Expected: "nobody answers", Seen: "blue/lonely answers",
+				Verdict: connectivity.Failed, Seconds: 0.087,
 				Next: "atoll explain atoll-connectivity-red/near 100.64.2.23 --port 8080",
 			},
-			{From: "red/near", Path: "pod, another node, TCP", Expected: "red/far answers", Seen: "there is one node", Verdict: connectivity.NotTried},
+			{
+				From: "red/near", Path: "pod, another node, TCP", Expected: "red/far answers", Seen: "there is one node",
+				Verdict: connectivity.NotTried,
+			},
 		},
 	}
 }

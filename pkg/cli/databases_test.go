@@ -51,13 +51,16 @@ func TestSplitFlags(t *testing.T) {
 
 func TestWithoutOVN(t *testing.T) {
 	t.Parallel()
-	have := withoutOVN([]string{"PATH=/bin", "OVN_NB_DB=tcp:1.2.3.4:6641", "OVN_NB_DAEMON=/run/x", "OVN_SB_DB=", "OVN_SB_DAEMON=y", "OVN_NBCTL_OPTIONS=--no-wait"})
+	have := withoutOVN([]string{
+		"PATH=/bin", "OVN_NB_DB=tcp:1.2.3.4:6641", "OVN_NB_DAEMON=/run/x", "OVN_SB_DB=", "OVN_SB_DAEMON=y", "OVN_NBCTL_OPTIONS=--no-wait",
+	})
 	if want := []string{"PATH=/bin", "OVN_NBCTL_OPTIONS=--no-wait"}; !slices.Equal(have, want) {
 		t.Errorf("%v, want %v", have, want)
 	}
 }
 
-// front answers as the API server does: with a Status, or a connection that gives back what it is sent; asked is the last request's path with its query.
+// front answers as the API server does: with a Status, or a connection that gives back what it is sent; asked is the last
+// request's path with its query.
 type front struct {
 	*httptest.Server
 	asked string
@@ -75,10 +78,16 @@ func newFront(t *testing.T, code int, reason, message string) *front {
 		if code != 0 {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"`+reason+`","message":"`+message+`","code":`+strconv.Itoa(code)+`}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"`+reason+`","message":"`+message+`","code":`+strconv.Itoa(code)+`}`)
 			return
 		}
-		websocket.Server{Handshake: func(c *websocket.Config, _ *http.Request) error { c.Protocol = []string{api.ProxyProtocol}; return nil }, Handler: func(ws *websocket.Conn) {
+		websocket.Server{Handshake: func(
+			c *websocket.Config, _ *http.Request,
+		) error {
+			c.Protocol = []string{api.ProxyProtocol}
+			return nil
+		}, Handler: func(ws *websocket.Conn) {
 			ws.PayloadType = websocket.BinaryFrame
 			_, _ = io.Copy(ws, ws)
 		}}.ServeHTTP(w, r)
@@ -127,7 +136,8 @@ echo "it says why" >&2
 exit 5
 `)
 	f := newFront(t, 0, "", "")
-	status, out, problems := runAtoll(t, "from standard input\n", "nbctl", "--write", "--kubeconfig", kubeconfig(t, f.URL), "--columns=name", "list", "ACL")
+	status, out, problems := runAtoll(t, "from standard input\n", "nbctl", "--write", "--kubeconfig", kubeconfig(t, f.URL), "--columns=name",
+		"list", "ACL")
 	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "atoll-*"))
 	if status != 5 || problems != "it says why\n" || err != nil || len(left) > 0 {
 		t.Errorf("status %d, %s; left is %v: %v", status, problems, left, err)
@@ -141,7 +151,8 @@ exit 5
 		t.Errorf("asked was %s", f.asked)
 	}
 	program(t, "ovn-sbctl", "kill -9 $$")
-	if status, _, _ := runAtoll(t, "", "sbctl", "--kubeconfig", kubeconfig(t, f.URL), "show"); status != 128+9 || f.asked != "/apis/inspect.atoll.dev/v1alpha1/databases/southbound/proxy" {
+	if status, _, _ := runAtoll(t, "", "sbctl", "--kubeconfig", kubeconfig(t, f.URL),
+		"show"); status != 128+9 || f.asked != "/apis/inspect.atoll.dev/v1alpha1/databases/southbound/proxy" {
 		t.Errorf("a program that is killed: status %d; asked was %s", status, f.asked)
 	}
 }
@@ -166,8 +177,14 @@ func TestDatabasesThatCannotBeReached(t *testing.T) {
 		{"no controller answers", newFront(t, 503, "ServiceUnavailable", "error trying to reach service").URL, []string{"nbctl", "K", "show"}},
 		{"nobody serves the API", newFront(t, 503, "", "service unavailable").URL, []string{"nbctl", "K", "show"}},
 		{"nobody leads", newFront(t, 503, "ServiceUnavailable", "no server leads OVN_Northbound").URL, []string{"nbctl", "K", "show"}},
-		{"the API is not there", newFront(t, 404, "NotFound", "the server could not find the requested resource").URL, []string{"nbctl", "K", "show"}},
-		{"there are too many", newFront(t, 429, "TooManyRequests", "there are 16 connections to databases already, and no more at once").URL, []string{"nbctl", "K", "show"}},
+		{
+			"the API is not there", newFront(t, 404, "NotFound", "the server could not find the requested resource").URL,
+			[]string{"nbctl", "K", "show"},
+		},
+		{
+			"there are too many", newFront(t, 429, "TooManyRequests", "there are 16 connections to databases already, and no more at once").URL,
+			[]string{"nbctl", "K", "show"},
+		},
 	} {
 		for i := range c.args {
 			if c.args[i] == "K" {
@@ -191,7 +208,8 @@ func TestDatabasesThatCannotBeReached(t *testing.T) {
 func TestDatabaseHelp(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for _, args := range [][]string{{"nbctl"}, {"nbctl", "--help"}, {"sbctl", "-h"}, {"nbctl", "--write"}} {
-		if status, out, problems := runAtoll(t, "", args...); status != 0 || !strings.Contains(out, "--write") || !strings.Contains(out, "atoll-database-admin") {
+		if status, out, problems := runAtoll(t, "", args...); status != 0 || !strings.Contains(out, "--write") ||
+			!strings.Contains(out, "atoll-database-admin") {
 			t.Errorf("%v: status %d\n%s%s", args, status, out, problems)
 		}
 	}

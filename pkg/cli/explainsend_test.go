@@ -45,17 +45,32 @@ func TestExplainSends(t *testing.T) {
 		ends       int
 		said, why  string
 	}{
-		{"as explained", "red/friend svc/red/db --port 80 --send", 201, answer(nil), 0, "Sent: a marked packet to 10.96.1.0:80: AS EXPLAINED\n", ""},
+		{
+			"as explained", "red/friend svc/red/db --port 80 --send", 201, answer(nil), 0, "Sent: a marked packet to 10.96.1.0:80: AS EXPLAINED\n",
+			"",
+		},
 		{"as JSON", "red/friend svc/red/db --port 80 --send -o json", 201, answer(nil), 0, `"microseconds": 212`, ""},
 		{"as YAML", "red/friend svc/red/db --port 80 --send -o yaml", 201, answer(nil), 0, "  verdict: as explained\n", ""},
-		{"without", "red/friend svc/red/db --port 80 -o yaml", 201, answer(func(s *api.ExplanationStatus) { s.Sent = nil }), 0, "verdict: 'Reached: red/friend to svc/red/db, tcp port 80'\n", ""},
+		{
+			"without", "red/friend svc/red/db --port 80 -o yaml", 201, answer(func(s *api.ExplanationStatus) { s.Sent = nil }), 0,
+			"verdict: 'Reached: red/friend to svc/red/db, tcp port 80'\n", "",
+		},
 		{"it differs", "red/friend svc/red/db --port 80 --send", 201, answer(verdict(api.SentDiffers)), 3, "10.96.1.0:80: DIFFERS\n", ""},
-		{"it cannot be told", "red/friend svc/red/db --port 80 --send", 201, answer(verdict(api.SentUnknown)), 2, "10.96.1.0:80: UNKNOWN\n", "cannot be told"},
-		{"it is stopped, as explained", "red/friend svc/red/db --port 80 --send", 201, answer(func(s *api.ExplanationStatus) { s.Reached, s.Ways[0].Reached = false, false }), 1, "AS EXPLAINED\n", ""},
+		{
+			"it cannot be told", "red/friend svc/red/db --port 80 --send", 201, answer(verdict(api.SentUnknown)), 2, "10.96.1.0:80: UNKNOWN\n",
+			"cannot be told",
+		},
+		{
+			"it is stopped, as explained", "red/friend svc/red/db --port 80 --send",
+			201, answer(func(s *api.ExplanationStatus) { s.Reached, s.Ways[0].Reached = false, false }), 1, "AS EXPLAINED\n", "",
+		},
 		{"nothing is sent", "red/friend svc/red/db --port 80 --send", 201, answer(func(s *api.ExplanationStatus) {
 			s.Reached, s.Ways[0].Reached, s.Sent, s.Unsent = false, false, nil, "nothing is sent: there is no endpoint"
 		}), 1, "Sent: nothing. there is no endpoint\n", ""},
-		{"an older API", "red/friend svc/red/db --port 80 --send", 201, answer(func(s *api.ExplanationStatus) { s.Sent = nil }), 2, "Reached", "older than this program"},
+		{
+			"an older API", "red/friend svc/red/db --port 80 --send", 201, answer(func(s *api.ExplanationStatus) { s.Sent = nil }), 2, "Reached",
+			"older than this program",
+		},
 		{"who may not", "red/friend svc/red/db --port 80 --send", 403, forbidden, 2, "", `cannot create resource "pods/ping"`},
 		{"from a node", "node/n1 svc/red/db --port 80 --send", 0, "", 2, "", "FROM must be a pod"},
 		{"from outside", "outside svc/red/db --port 80 --send", 0, "", 2, "", "FROM must be a pod"},
@@ -88,7 +103,8 @@ func TestExplainSends(t *testing.T) {
 		_, _ = w.Write([]byte(answer(nil)))
 	}))
 	t.Cleanup(server.Close)
-	if ends, _, _, err := runProgram(t.Context(), "explain", "--kubeconfig", kubeconfig(t, server.URL), "red/friend", "svc/red/db", "--port", "80", "--send"); ends != 0 || !asked.Spec.Send || asked.Spec.Port != 80 {
+	if ends, _, _, err := runProgram(t.Context(), "explain", "--kubeconfig", kubeconfig(t, server.URL), "red/friend", "svc/red/db", "--port",
+		"80", "--send"); ends != 0 || !asked.Spec.Send || asked.Spec.Port != 80 {
 		t.Errorf("%v: it asks %+v", err, asked.Spec)
 	}
 }

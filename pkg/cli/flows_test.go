@@ -70,16 +70,56 @@ func TestFlows(t *testing.T) {
 		ends       int
 		said, why  string
 	}{
-		{"a Network", "flows red", "flows/red?since=10m0s", 200, []string{lineAllowed, lineDropped, lineAgain, lineFolded, lineWhole}, 0, "3 flows in the last 10m, told by 3 nodes.\n", ""},
-		{"of a namespace", "drops -n red --since 1h", "namespaces/red/podflows?drops=true&since=1h0m0s", 200, []string{lineWhole}, 0, "No flow that did not get through in the last 1h, told by 3 nodes. Pods that no policy selects have none.\n", ""},
-		{"of a namespace in a Network", "flows red -n ci", "flows/red?namespace=ci&since=10m0s", 200, []string{lineWhole}, 0, "No flow in the last 10m, told by 3 nodes.", ""},
+		{
+			"a Network", "flows red", "flows/red?since=10m0s", 200,
+			[]string{lineAllowed, lineDropped, lineAgain, lineFolded, lineWhole},
+			0,
+			"3 flows in the last 10m, told by 3 nodes.\n", "",
+		},
+		{
+			"of a namespace", "drops -n red --since 1h", "namespaces/red/podflows?drops=true&since=1h0m0s", 200,
+			[]string{lineWhole},
+			0,
+			"No flow that did not get through in the last 1h, told by 3 nodes. Pods that no policy selects have none.\n", "",
+		},
+		{
+			"of a namespace in a Network", "flows red -n ci", "flows/red?namespace=ci&since=10m0s", 200,
+			[]string{lineWhole},
+			0,
+			"No flow in the last 10m, told by 3 nodes.", "",
+		},
 		{"of a pod", "flows --pod red/db-0", "namespaces/red/podflows?pod=red%2Fdb-0&since=10m0s", 200, []string{lineWhole}, 0, "No flow", ""},
-		{"of a pod of a namespace", "flows -n red --pod db-0", "namespaces/red/podflows?pod=red%2Fdb-0&since=10m0s", 200, []string{lineWhole}, 0, "No flow", ""},
+		{
+			"of a pod of a namespace", "flows -n red --pod db-0", "namespaces/red/podflows?pod=red%2Fdb-0&since=10m0s", 200,
+			[]string{lineWhole},
+			0, "No flow", "",
+		},
 		{"of all", "flows", "flows?since=10m0s", 200, []string{lineAllowed, lineWhole}, 0, "1 flow in the last 10m, told by 3 nodes.\n", ""},
-		{"wide", "flows red -o wide", "", 200, []string{lineAllowed, lineWhole}, 0, "red       red/web-0 (10.0.0.6)   red/db-0 (10.0.1.5)   tcp 5432   allow     NetworkPolicy/red/db-from-web   2       Ingress     0      n1     2         120\n", ""},
-		{"in part", "flows red", "", 200, []string{lineAllowed, linePartial}, 1, "1 flow in the last 10m, told by 2 nodes.", "not all is told. Missing are flows of node n2: connection refused; flows of 4 more nodes that have no pods of it now; older flows"},
-		{"in part, and nothing", "flows red", "", 200, []string{linePartial}, 1, "No flow in the last 10m, told by 2 nodes.", "Next: kubectl -n atoll-system get pods"},
-		{"by no node", "flows red", "", 200, []string{lineSilent}, 2, "", "flows: nothing is known: not all is told. Missing are flows of node n2: connection refused. Next: kubectl -n atoll-system get pods"},
+		{
+			"wide", "flows red -o wide", "", 200,
+			[]string{lineAllowed, lineWhole},
+			0,
+			"red       red/web-0 (10.0.0.6)   red/db-0 (10.0.1.5)   tcp 5432   allow     NetworkPolicy/red/db-from-web   2       Ingress     " +
+				"0      n1     2         120\n", "",
+		},
+		{
+			"in part", "flows red", "", 200,
+			[]string{lineAllowed, linePartial},
+			1, "1 flow in the last 10m, told by 2 nodes.",
+			"not all is told. Missing are flows of node n2: connection refused; flows of 4 more nodes that have no pods of it now; older flows",
+		},
+		{
+			"in part, and nothing", "flows red", "", 200,
+			[]string{linePartial},
+			1, "No flow in the last 10m, told by 2 nodes.",
+			"Next: kubectl -n atoll-system get pods",
+		},
+		{
+			"by no node", "flows red", "", 200,
+			[]string{lineSilent},
+			2, "",
+			"flows: nothing is known: not all is told. Missing are flows of node n2: connection refused. Next: kubectl -n atoll-system get pods",
+		},
 		{"by no node, as JSON", "flows red -o json", "", 200, []string{lineSilent}, 2, "", "nothing is known"},
 		{"by a node that then fails", "flows red", "", 200, []string{lineAllowed, lineSilent}, 1, "1 flow in the last 10m", "not all is told"},
 		{"as JSON", "flows red -o json", "", 200, []string{lineAllowed, linePartial}, 1, `"kind": "FlowList"`, "not all is told"},
@@ -89,25 +129,50 @@ func TestFlows(t *testing.T) {
 		{"forbidden", "flows", "", 403, []string{forbidden}, 2, "", "Next: name a NETWORK of yours, or a namespace (-n)"},
 		{"forbidden in a Network", "flows blue", "", 403, []string{forbidden}, 2, "", `cannot list resource "flows"`},
 		{"off", "flows red", "", 409, []string{off}, 2, "", "flows.sampling of the AtollConfig is Off. Next: kubectl patch"},
-		{"no API", "flows red", "", 404, []string{"404 page not found"}, 2, "", "has no API inspect.atoll.dev that tells of flows: it is not installed (dist/inspect), or older than this program. Flows are kept by the nodes' agents"},
-		{"API away", "flows red", "", 503, []string{"service unavailable"}, 2, "", "the API inspect.atoll.dev does not answer (kubectl describe apiservice v1alpha1.inspect.atoll.dev)"},
+		{
+			"no API", "flows red", "", 404,
+			[]string{"404 page not found"},
+			2, "",
+			"has no API inspect.atoll.dev that tells of flows: it is not installed (dist/inspect), or older than this program. Flows " +
+				"are kept by the nodes' agents",
+		},
+		{
+			"API away", "flows red", "", 503,
+			[]string{"service unavailable"},
+			2, "",
+			"the API inspect.atoll.dev does not answer (kubectl describe apiservice v1alpha1.inspect.atoll.dev)",
+		},
 		{"no pod", "flows --pod db-0", "", 200, nil, 2, "", "--pod"},
 		{"no age", "flows red --since -1m", "", 200, nil, 2, "", "--since"},
 		{"no format", "flows red -o name", "", 200, nil, 2, "", "--output"},
 		{"two Networks", "flows red blue", "", 200, nil, 2, "", "accepts at most 1 arg"},
 		{
 			"followed", "flows red --follow", "flows?network=red&watch=true", 200,
-			[]string{"{}", lineAllowed, `{"silent":{"node":"n2","why":"connection refused"}}`, lineDropped, `{"silent":{"node":"n2","why":""}}`, `{"error":"what is followed was made anew"}`},
+			[]string{
+				"{}", lineAllowed, `{"silent":{"node":"n2","why":"connection refused"}}`, lineDropped, `{"silent":{"node":"n2","why":""}}`,
+				`{"error":"what is followed was made anew"}`,
+			},
 			2,
 			"red        outside 203.0.113.9    red/db-0", "what is followed was made anew",
 		},
-		{"followed of a namespace", "drops -n red -f --since 5m", "namespaces/red/podflows?drops=true&since=5m0s&watch=true", 200, []string{lineDropped}, 2, "isolation", "it is not whole"},
-		{"followed as JSON", "flows red -f -o json", "", 200, []string{lineDropped}, 2, `{"network":"red","from":{"address":"203.0.113.9"`, "not whole"},
+		{
+			"followed of a namespace", "drops -n red -f --since 5m", "namespaces/red/podflows?drops=true&since=5m0s&watch=true", 200,
+			[]string{lineDropped},
+			2, "isolation", "it is not whole",
+		},
+		{
+			"followed as JSON", "flows red -f -o json", "", 200,
+			[]string{lineDropped},
+			2, `{"network":"red","from":{"address":"203.0.113.9"`,
+			"not whole",
+		},
 	} {
 		args := append(strings.Fields(c.args), "--kubeconfig", flowsAPI(t, c.code, c.asks, c.lines...))
 		status, out, problems, err := runProgram(t.Context(), args...)
-		if status != c.ends || !strings.Contains(problems+fmt.Sprint(err), c.why) || !strings.Contains(out, c.said) || strings.Contains(out, "\x1b[") && !strings.Contains(c.args, "json") {
-			t.Errorf("%s: it ends with %d (%v), want %d, %q; it says\n%s\nand beside it %s; want %s", c.name, status, err, c.ends, c.why, out, problems, c.said)
+		if status != c.ends || !strings.Contains(problems+fmt.Sprint(err), c.why) || !strings.Contains(out, c.said) ||
+			strings.Contains(out, "\x1b[") && !strings.Contains(c.args, "json") {
+			t.Errorf("%s: it ends with %d (%v), want %d, %q; it says\n%s\nand beside it %s; want %s", c.name, status, err, c.ends, c.why, out,
+				problems, c.said)
 		}
 	}
 }
@@ -118,21 +183,24 @@ func TestWhoStopsFollowing(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		ctx, stop := context.WithCancel(t.Context())
 		var out, problems bytes.Buffer
-		err := followFlows(ctx, flowsOptions{asked: asked{output: formatTable}}, func(_ func(api.Flow) error, missing func(api.SilentNode)) error {
-			missing(api.SilentNode{Node: "n2", Why: "connection refused"})
-			if !lost {
-				missing(api.SilentNode{Node: "n2"})
-			}
-			stop()
-			return ctx.Err()
-		}, &out, &problems)
-		if want := map[bool]int{false: 0, true: 1}[lost]; ExitStatus(err) != want || !strings.Contains(problems.String(), "flows of node n2 are missing from now on: connection refused") {
+		err := followFlows(ctx,
+			flowsOptions{asked: asked{output: formatTable}}, func(_ func(api.Flow) error, missing func(api.SilentNode)) error {
+				missing(api.SilentNode{Node: "n2", Why: "connection refused"})
+				if !lost {
+					missing(api.SilentNode{Node: "n2"})
+				}
+				stop()
+				return ctx.Err()
+			}, &out, &problems)
+		if want := map[bool]int{false: 0, true: 1}[lost]; ExitStatus(err) != want ||
+			!strings.Contains(problems.String(), "flows of node n2 are missing from now on: connection refused") {
 			t.Errorf("lost %t: %v, %s", lost, err, problems.String())
 		}
 	}
 }
 
-// TestFlowsAreATable: what differs by its minute alone is one line, in the order of the last time; what is followed is aligned as far as what came before.
+// TestFlowsAreATable: what differs by its minute alone is one line, in the order of the last time; what is followed is aligned as
+// far as what came before.
 func TestFlowsAreATable(t *testing.T) {
 	t.Parallel()
 	var list api.FlowList

@@ -25,7 +25,9 @@ func TestHelpPages(t *testing.T) {
 		}
 		file := filepath.Join(dir, cmd.Name()+".md")
 		want = append(want, file)
-		text := fmt.Sprintf("# %s\n\n<!-- Made by go test ./pkg/cli -run TestHelpPages -update. -->\n\nWhat %s says about itself. What it answers, and how to read that: [../cli.md](../cli.md).\n", cmd.CommandPath(), cmd.CommandPath())
+		text := fmt.Sprintf(
+			"# %s\n\n<!-- Made by go test ./pkg/cli -run TestHelpPages -update. -->\n\nWhat %s says about itself. What it answers, and how to "+
+				"read that: [../cli.md](../cli.md).\n", cmd.CommandPath(), cmd.CommandPath())
 		for i, one := range below(cmd) {
 			if i > 0 {
 				text += "\n## " + one.CommandPath() + "\n"

@@ -26,8 +26,14 @@ func TestInstallPrintsTables(t *testing.T) {
 		func(w io.Writer) error {
 			return printChecks(w, []install.Check{
 				{Name: "Kubernetes", Verdict: install.OK, Found: "v1.36.2"},
-				{Name: "nodes' ranges", Verdict: install.Warn, Found: "none", Next: "no Service gets an external address until --node-cidrs names all by which nodes can be reached"},
-				{Name: "other network plugins", Verdict: install.Refuse, Found: "Cilium: DaemonSet kube-system/cilium", Next: "remove it, and its files in /etc/cni/net.d of each node"},
+				{
+					Name: "nodes' ranges", Verdict: install.Warn, Found: "none",
+					Next: "no Service gets an external address until --node-cidrs names all by which nodes can be reached",
+				},
+				{
+					Name: "other network plugins", Verdict: install.Refuse, Found: "Cilium: DaemonSet kube-system/cilium",
+					Next: "remove it, and its files in /etc/cni/net.d of each node",
+				},
 			})
 		},
 		func(w io.Writer) error { return printHanging(w, many[:3]) },
@@ -80,7 +86,9 @@ func TestInstallPrintsManifests(t *testing.T) {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"image: registry.example.com/atoll/ovn:v0.3.0", "kind: AtollConfig", "applyset.kubernetes.io/part-of: applyset-"} {
+	for _, want := range []string{
+		"image: registry.example.com/atoll/ovn:v0.3.0", "kind: AtollConfig", "applyset.kubernetes.io/part-of: applyset-",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not printed", want)
 		}

@@ -39,7 +39,9 @@ type wired struct {
 
 func newWired(t *testing.T, pods map[string][]string) *wired {
 	t.Helper()
-	w := &wired{t: t, pods: pods, shut: map[string]bool{}, closed: map[string]bool{}, refused: map[string]meta.Status{}, pings: map[string]int{}}
+	w := &wired{
+		t: t, pods: pods, shut: map[string]bool{}, closed: map[string]bool{}, refused: map[string]meta.Status{}, pings: map[string]int{},
+	}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
@@ -56,7 +58,10 @@ func (w *wired) say(out http.ResponseWriter, code int, value any) {
 }
 
 func status(code int, reason meta.StatusReason, message string) meta.Status {
-	return meta.Status{TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusFailure, Code: int32(code), Reason: reason, Message: message, Details: &meta.StatusDetails{Name: "x"}}
+	return meta.Status{
+		TypeMeta: meta.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: meta.StatusFailure, Code: int32(code), Reason: reason,
+		Message: message, Details: &meta.StatusDetails{Name: "x"},
+	}
 }
 
 func (w *wired) podsOf(network string) (out []api.Pod) {
@@ -110,7 +115,9 @@ func (w *wired) explain(out http.ResponseWriter, r *http.Request) {
 	}
 	reached := !w.closed[q.Spec.From+" "+q.Spec.To]
 	step := api.ExplanationStep{Layer: "policy", OK: reached, What: "pod " + q.Spec.To + " may receive it or not"}
-	q.Status = api.ExplanationStatus{Reached: reached, Ways: []api.ExplanationWay{{Dialled: "10.0.0.9", Reached: reached, There: []api.ExplanationStep{step}}}}
+	q.Status = api.ExplanationStatus{
+		Reached: reached, Ways: []api.ExplanationWay{{Dialled: "10.0.0.9", Reached: reached, There: []api.ExplanationStep{step}}},
+	}
 	w.say(out, http.StatusCreated, q)
 }
 
@@ -134,7 +141,8 @@ func (w *wired) ping(out http.ResponseWriter, r *http.Request, from string) {
 		w.mu.Unlock()
 	}()
 	if away {
-		w.say(out, http.StatusTooManyRequests, status(http.StatusTooManyRequests, meta.StatusReasonTooManyRequests, "you have 4 pings already, and no more at once"))
+		w.say(out, http.StatusTooManyRequests,
+			status(http.StatusTooManyRequests, meta.StatusReasonTooManyRequests, "you have 4 pings already, and no more at once"))
 		return
 	}
 	if why, is := w.refused[from]; is {
@@ -169,14 +177,17 @@ func TestMatrixGolden(t *testing.T) {
 		change func(*wired)
 		status int
 	}{
-		"well":      {[]string{"red"}, func(*wired) {}, statusDone},
-		"two":       {[]string{"red", "blue"}, apart, statusDone},
-		"tenant":    {[]string{"--tenant", "acme", "--pods-per", "1"}, apart, statusDone},
-		"one way":   {[]string{"red", "--port", "8080"}, func(w *wired) { w.shut["red/web-0 red/web-2"] = true }, statusDifferences},
-		"leak":      {[]string{"red", "blue", "-o", "wide"}, func(w *wired) { apart(w); w.shut["red/web-1 blue/db-0"] = false }, statusDifferences},
+		"well":    {[]string{"red"}, func(*wired) {}, statusDone},
+		"two":     {[]string{"red", "blue"}, apart, statusDone},
+		"tenant":  {[]string{"--tenant", "acme", "--pods-per", "1"}, apart, statusDone},
+		"one way": {[]string{"red", "--port", "8080"}, func(w *wired) { w.shut["red/web-0 red/web-2"] = true }, statusDifferences},
+		"leak": {
+			[]string{"red", "blue", "-o", "wide"}, func(w *wired) { apart(w); w.shut["red/web-1 blue/db-0"] = false }, statusDifferences,
+		},
 		"forbidden": {[]string{"red"}, func(w *wired) { w.onlyOwn = true; w.turnedAway = 6 }, statusDone},
 		"no agent": {[]string{"red"}, func(w *wired) {
-			w.refused["red/web-1"] = status(http.StatusGatewayTimeout, meta.StatusReasonTimeout, "ask the agent of node n2: connection refused\x1b[2J")
+			w.refused["red/web-1"] = status(http.StatusGatewayTimeout, meta.StatusReasonTimeout,
+				"ask the agent of node n2: connection refused\x1b[2J")
 		}, statusFailed},
 		"no agent and one way": {[]string{"red", "-o", "json"}, func(w *wired) {
 			w.refused["red/web-1"] = status(http.StatusGatewayTimeout, meta.StatusReasonTimeout, "ask the agent of node n2: connection refused")
@@ -218,7 +229,8 @@ func TestMatrixForgetsWhatDoesNotLast(t *testing.T) {
 		}
 	}))
 	t.Cleanup(open.Close)
-	if code, out, problems := runAtoll(t, "", "matrix", "--kubeconfig", kubeconfig(t, open.URL), "red"); code != statusDone || w.pings["red/web-0 red/web-1"] != 2 {
+	if code, out, problems := runAtoll(t, "", "matrix", "--kubeconfig", kubeconfig(t, open.URL),
+		"red"); code != statusDone || w.pings["red/web-0 red/web-1"] != 2 {
 		t.Errorf("status %d after %v\n%s%s", code, w.pings, out, problems)
 	}
 }

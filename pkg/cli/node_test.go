@@ -12,13 +12,17 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/shutout"
 )
 
-// shutOutServer is an API server with a list of nodes that are shut out, on which n3 is since a time. Its clock says now. written says whether the list was written.
+// shutOutServer is an API server with a list of nodes that are shut out, on which n3 is since a time. Its clock says now. written
+// says whether the list was written.
 func shutOutServer(t *testing.T, since string, now time.Time) (s *httptest.Server, written *bool) {
 	t.Helper()
 	written = new(bool)
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		object := map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"namespace": shutout.Namespace, "name": shutout.Name}, "data": map[string]string{"n3": since}}
+		object := map[string]any{
+			"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"namespace": shutout.Namespace, "name": shutout.Name},
+			"data": map[string]string{"n3": since},
+		}
 		switch r.Method {
 		case http.MethodPost:
 			if r.URL.Query().Get("dryRun") != "All" {
@@ -36,7 +40,8 @@ func shutOutServer(t *testing.T, since string, now time.Time) (s *httptest.Serve
 	return s, written
 }
 
-// TestAdmitAsksForOldCredentials: while the certificate of a node's kubelet may be good, its name is admitted only for whoever says that it is not.
+// TestAdmitAsksForOldCredentials: while the certificate of a node's kubelet may be good, its name is admitted only for whoever
+// says that it is not.
 func TestAdmitAsksForOldCredentials(t *testing.T) {
 	now := time.Now()
 	hourAgo := now.Add(-time.Hour).UTC().Format(time.RFC3339)

@@ -15,7 +15,8 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
-// newNode is an API server that knows pod red/web-0, which is on n2; a connection to a node answers what it is sent by say. asked is the last one's path with its query.
+// newNode is an API server that knows pod red/web-0, which is on n2; a connection to a node answers what it is sent by say. asked
+// is the last one's path with its query.
 func newNode(t *testing.T, say func(request string) string) *front {
 	t.Helper()
 	f := &front{}
@@ -23,11 +24,18 @@ func newNode(t *testing.T, say func(request string) string) *front {
 		if pod, asks := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/red/pods/"); asks {
 			w.Header().Set("Content-Type", "application/json")
 			node := map[string]string{"web-0": "n2"}[pod]
-			_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"red","name":"`+pod+`","uid":"uid-of-`+pod+`"},"spec":{"nodeName":"`+node+`"}}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"red","name":"`+pod+`","uid":"uid-of-`+pod+`"},"spec":{"nodeName":"`+node+
+					`"}}`)
 			return
 		}
 		f.asked = r.URL.RequestURI()
-		websocket.Server{Handshake: func(c *websocket.Config, _ *http.Request) error { c.Protocol = []string{api.NodeProtocol}; return nil }, Handler: func(ws *websocket.Conn) {
+		websocket.Server{Handshake: func(
+			c *websocket.Config, _ *http.Request,
+		) error {
+			c.Protocol = []string{api.NodeProtocol}
+			return nil
+		}, Handler: func(ws *websocket.Conn) {
 			ws.PayloadType = websocket.BinaryFrame
 			request := make([]byte, 1<<16)
 			for {
@@ -45,7 +53,8 @@ func newNode(t *testing.T, say func(request string) string) *front {
 	return f
 }
 
-// TestAppctl: the command goes to the daemon of the node that was named, or that a pod is on, and what it says is printed; a terminal is told nothing that it would do.
+// TestAppctl: the command goes to the daemon of the node that was named, or that a pod is on, and what it says is printed; a
+// terminal is told nothing that it would do.
 func TestAppctl(t *testing.T) {
 	t.Parallel()
 	var sent string
@@ -62,10 +71,22 @@ func TestAppctl(t *testing.T) {
 		status            int
 		out, problems     string
 	}{
-		{"appctl --node n1 dpctl/dump-flows -m --names", "n1/proxy?socket=ovs-vswitchd", `{"id":0,"method":"dpctl/dump-flows","params":["-m","--names"]}`, 0, "a\tb\nport ?[31mred\n", ""},
-		{"appctl --pod red/web-0 -t ovn-controller --write ct-zone-list", "n2/proxy?socket=ovn-controller&write=true", `{"id":0,"method":"ct-zone-list","params":[]}`, 0, "a\tb\nport ?[31mred\n", ""},
-		{"appctl --node n1 exit", "n1/proxy?socket=ovs-vswitchd", `{"id":0,"method":"exit","params":[]}`, 2, "", "atoll: appctl: ovs-vswitchd on node n1: exit: this connection only reads?[2J"},
-		{"appctl --node n1 -t sshd version", "", "", 2, "", `atoll: appctl: --target: "sshd" is none of ovs-vswitchd, ovn-controller, ovsdb-server`},
+		{
+			"appctl --node n1 dpctl/dump-flows -m --names", "n1/proxy?socket=ovs-vswitchd",
+			`{"id":0,"method":"dpctl/dump-flows","params":["-m","--names"]}`, 0, "a\tb\nport ?[31mred\n", "",
+		},
+		{
+			"appctl --pod red/web-0 -t ovn-controller --write ct-zone-list", "n2/proxy?socket=ovn-controller&write=true",
+			`{"id":0,"method":"ct-zone-list","params":[]}`, 0, "a\tb\nport ?[31mred\n", "",
+		},
+		{
+			"appctl --node n1 exit", "n1/proxy?socket=ovs-vswitchd", `{"id":0,"method":"exit","params":[]}`, 2, "",
+			"atoll: appctl: ovs-vswitchd on node n1: exit: this connection only reads?[2J",
+		},
+		{
+			"appctl --node n1 -t sshd version", "", "", 2, "",
+			`atoll: appctl: --target: "sshd" is none of ovs-vswitchd, ovn-controller, ovsdb-server`,
+		},
 		{"appctl version", "", "", 2, "", "atoll: appctl: name a node with --node, or a pod on it with --pod"},
 		{"appctl --node n1 --pod red/web-0 version", "", "", 2, "", "atoll: appctl: name a node with --node, or a pod on it with --pod"},
 		{"appctl --pod red/late version", "", "", 2, "", "atoll: appctl: pod red/late has no node yet. Next: atoll pod red/late"},
@@ -74,7 +95,8 @@ func TestAppctl(t *testing.T) {
 		f.asked, sent = "", ""
 		words := strings.Fields(c.args)
 		status, out, problems := runAtoll(t, "", append([]string{words[0], "--kubeconfig", k}, words[1:]...)...)
-		if status != c.status || out != c.out || problems != c.problems || sent != c.sent || strings.TrimPrefix(f.asked, "/apis/inspect.atoll.dev/v1alpha1/nodes/") != c.asked {
+		if status != c.status || out != c.out || problems != c.problems || sent != c.sent ||
+			strings.TrimPrefix(f.asked, "/apis/inspect.atoll.dev/v1alpha1/nodes/") != c.asked {
 			t.Errorf("%s: status %d, %q, %q\nasked was %s, sent %s", c.args, status, out, problems, f.asked, sent)
 		}
 	}
@@ -93,7 +115,8 @@ exit 1
 `)
 	f := newNode(t, func(request string) string { return request })
 	k := kubeconfig(t, f.URL)
-	status, out, problems := runAtoll(t, "", "ofctl", "--node", "n1", "--kubeconfig", k, "-O", "OpenFlow13", "--strict", "del-flows", "br-int", "table=3")
+	status, out, problems := runAtoll(t, "", "ofctl", "--node", "n1", "--kubeconfig", k, "-O", "OpenFlow13", "--strict", "del-flows", "br-int",
+		"table=3")
 	if want := "arg -O OpenFlow13 --strict del-flows br-int table=3\na socket\nbr-int.mgmt\n"; status != 1 || out != want {
 		t.Errorf("status %d, %s", status, out)
 	}
@@ -103,7 +126,8 @@ exit 1
 	if f.asked != "/apis/inspect.atoll.dev/v1alpha1/nodes/n1/proxy?bridge=br-int&socket=openflow" {
 		t.Errorf("asked was %s", f.asked)
 	}
-	if _, _, problems := runAtoll(t, "", "ofctl", "--write", "--node", "n1", "--kubeconfig", k, "add-flow", "br-int", "x"); strings.Contains(problems, "only reads") {
+	if _, _, problems := runAtoll(t, "", "ofctl", "--write", "--node", "n1", "--kubeconfig", k,
+		"add-flow", "br-int", "x"); strings.Contains(problems, "only reads") {
 		t.Errorf("who may write is told %s", problems)
 	}
 	for _, c := range []struct{ args, problem string }{
@@ -114,7 +138,9 @@ exit 1
 		{"--node n1 -o yaml dump-flows br-int", `--output: "yaml" is none of table, wide, json`},
 		{"--node n1 -o json show br-int", "--output is for dump-flows and dump-ports alone"},
 	} {
-		if status, _, problems := runAtoll(t, "", append([]string{"ofctl", "--kubeconfig", k}, strings.Fields(c.args)...)...); status != statusFailed || !strings.Contains(problems, c.problem) {
+		if status, _, problems := runAtoll(t,
+			"", append([]string{"ofctl", "--kubeconfig", k}, strings.Fields(c.args)...)...); status != statusFailed ||
+			!strings.Contains(problems, c.problem) {
 			t.Errorf("%s: status %d, %s", c.args, status, problems)
 		}
 	}
@@ -130,14 +156,17 @@ func TestVsctlRunsTheProgram(t *testing.T) {
 	f := newNode(t, func(request string) string { return request })
 	k := kubeconfig(t, f.URL)
 	status, out, problems := runAtoll(t, "", "vsctl", "--pod", "red/web-0", "--write", "--kubeconfig", k, "--if-exists", "del-port", "x")
-	if status != 0 || out != "arg --if-exists del-port x\n" || problems != "" || f.asked != "/apis/inspect.atoll.dev/v1alpha1/nodes/n2/proxy?socket=database&write=true" {
+	if status != 0 || out != "arg --if-exists del-port x\n" || problems != "" ||
+		f.asked != "/apis/inspect.atoll.dev/v1alpha1/nodes/n2/proxy?socket=database&write=true" {
 		t.Errorf("status %d, %s%s; asked was %s", status, out, problems, f.asked)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if status, _, problems := runAtoll(t, "", "vsctl", "--node", "n1", "--kubeconfig", k, "show"); status != statusFailed || !strings.Contains(problems, "ovs-vsctl is not installed here") || !strings.Contains(problems, "-o table show") {
+	if status, _, problems := runAtoll(t, "", "vsctl", "--node", "n1", "--kubeconfig", k, "show"); status != statusFailed ||
+		!strings.Contains(problems, "ovs-vsctl is not installed here") || !strings.Contains(problems, "-o table show") {
 		t.Errorf("without the program: status %d, %s", status, problems)
 	}
-	if status, _, problems := runAtoll(t, "", "vsctl", "--node", "n1", "-o", "table", "--kubeconfig", k, "list", "Port"); status != statusFailed || !strings.Contains(problems, "--output is for show alone") {
+	if status, _, problems := runAtoll(t, "", "vsctl", "--node", "n1", "-o", "table", "--kubeconfig", k, "list",
+		"Port"); status != statusFailed || !strings.Contains(problems, "--output is for show alone") {
 		t.Errorf("a table of something else: status %d, %s", status, problems)
 	}
 	for _, name := range []string{"vsctl", "ofctl"} {
@@ -150,7 +179,8 @@ func TestVsctlRunsTheProgram(t *testing.T) {
 // TestVsctlShowsPorts of all bridges, with whose they are, by our own table.
 func TestVsctlShowsPorts(t *testing.T) {
 	t.Parallel()
-	const a, b, c, d = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b", "00000000-0000-4000-8000-00000000000c", "00000000-0000-4000-8000-00000000000d"
+	const a, b, c, d = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b", "00000000-0000-4000-8000-00000000000c",
+		"00000000-0000-4000-8000-00000000000d"
 	f := newNode(t, func(request string) string {
 		if !strings.Contains(request, `"transact"`) {
 			t.Errorf("it is asked %s", request)

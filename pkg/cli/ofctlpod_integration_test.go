@@ -25,8 +25,8 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// realNode is a node with a real ovn-controller and Open vSwitch, behind what says to be an API server. Pod red/web-0 has two interfaces, red/web-1 is beside it, and blue/web-0 has the addresses of the first on a
-// switch of its own.
+// realNode is a node with a real ovn-controller and Open vSwitch, behind what says to be an API server. Pod red/web-0 has two
+// interfaces, red/web-1 is beside it, and blue/web-0 has the addresses of the first on a switch of its own.
 type realNode struct {
 	t       *testing.T
 	central *ovn.Central
@@ -52,13 +52,15 @@ func newRealNode(t *testing.T) *realNode {
 	if _, err := n.central.SBCtl(t.Context(), "init"); err != nil {
 		t.Fatal(err)
 	}
-	if n.chassis, err = ovn.StartChassis(t.Context(), ovn.ChassisOptions{Dir: dir, Name: "n1", Southbound: n.central.SBAddress(), Datapath: datapath}); err != nil {
+	if n.chassis, err = ovn.StartChassis(t.Context(),
+		ovn.ChassisOptions{Dir: dir, Name: "n1", Southbound: n.central.SBAddress(), Datapath: datapath}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.chassis.Stop)
 	n.nb("ls-add", "red-front", "--", "ls-add", "red-back", "--", "ls-add", "blue-front")
 	n.nb("lr-add", "red", "--", "lrp-add", "red", "red-to-front", "0a:00:00:00:01:01", "10.0.0.1/24",
-		"--", "lsp-add", "red-front", "front-to-red", "--", "lsp-set-type", "front-to-red", "router", "--", "lsp-set-options", "front-to-red", "router-port=red-to-front", "--", "lsp-set-addresses", "front-to-red", "router")
+		"--", "lsp-add", "red-front", "front-to-red", "--", "lsp-set-type", "front-to-red", "router", "--", "lsp-set-options", "front-to-red",
+		"router-port=red-to-front", "--", "lsp-set-addresses", "front-to-red", "router")
 	var guests []*ovn.Guest
 	for i, p := range []struct{ on, port, pod, address string }{
 		{"red-front", "red/web-0", "red/web-0", "10.0.0.2"},
@@ -68,13 +70,17 @@ func newRealNode(t *testing.T) *realNode {
 		{"blue-front", "blue/web-1", "blue/web-1", "10.0.0.3"},
 	} {
 		mac := "0a:00:00:00:00:0" + p.address[len(p.address)-1:]
-		n.nb("lsp-add", p.on, p.port, "--", "lsp-set-addresses", p.port, mac+" "+p.address, "--", "lsp-set-port-security", p.port, mac+" "+p.address)
+		n.nb("lsp-add", p.on, p.port, "--", "lsp-set-addresses", p.port, mac+" "+p.address, "--", "lsp-set-port-security", p.port,
+			mac+" "+p.address)
 		uid := "uid-of-" + strings.ReplaceAll(p.pod, "/", "-")
-		g, err := n.chassis.Plug(t.Context(), ovn.Interface{Port: p.port, UID: uid, MAC: mac, Addresses: []netip.Prefix{netip.MustParsePrefix(p.address + "/24")}})
+		g, err := n.chassis.Plug(t.Context(), ovn.Interface{
+			Port: p.port, UID: uid, MAC: mac, Addresses: []netip.Prefix{netip.MustParsePrefix(p.address + "/24")},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.chassis.VSCtl(t.Context(), "set", "Interface", fmt.Sprintf("guest%d", i+1), fmt.Sprintf("external_ids:atoll.dev/pod=%q", p.pod)); err != nil {
+		if _, err := n.chassis.VSCtl(t.Context(), "set", "Interface", fmt.Sprintf("guest%d", i+1),
+			fmt.Sprintf("external_ids:atoll.dev/pod=%q", p.pod)); err != nil {
 			t.Fatal(err)
 		}
 		guests = append(guests, g)
@@ -99,7 +105,8 @@ func (n *realNode) nb(args ...string) {
 
 func (n *realNode) keysOf(port string) logicalPort {
 	n.t.Helper()
-	out, err := n.central.SBCtl(n.t.Context(), "--bare", "--columns=tunnel_key,datapath", "find", "Port_Binding", fmt.Sprintf("logical_port=%q", port))
+	out, err := n.central.SBCtl(n.t.Context(), "--bare", "--columns=tunnel_key,datapath",
+		"find", "Port_Binding", fmt.Sprintf("logical_port=%q", port))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -124,14 +131,21 @@ func (n *realNode) serve(dir string) string {
 		if pod, asks := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/"); asks {
 			namespace, name, _ := strings.Cut(pod, "/pods/")
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":%q,"name":%q,"uid":"uid-of-%s-%s"},"spec":{"nodeName":"n1"}}`, namespace, name, namespace, name)
+			_, _ = fmt.Fprintf(w,
+				`{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":%q,"name":%q,"uid":"uid-of-%s-%s"},"spec":{"nodeName":"n1"}}`, namespace, name,
+				namespace, name)
 			return
 		}
 		socket := filepath.Join(dir, "db.sock")
 		if r.URL.Query().Get(api.NodeSocket) == api.NodeOpenFlow {
 			socket = filepath.Join(dir, r.URL.Query().Get(api.NodeBridge)+".mgmt")
 		}
-		websocket.Server{Handshake: func(c *websocket.Config, _ *http.Request) error { c.Protocol = []string{api.NodeProtocol}; return nil }, Handler: func(ws *websocket.Conn) {
+		websocket.Server{Handshake: func(
+			c *websocket.Config, _ *http.Request,
+		) error {
+			c.Protocol = []string{api.NodeProtocol}
+			return nil
+		}, Handler: func(ws *websocket.Conn) {
 			ws.PayloadType = websocket.BinaryFrame
 			far, err := net.Dial("unix", socket)
 			if err != nil {
@@ -178,8 +192,9 @@ func (n *realNode) way(ctx context.Context, packet string) (out []bridgeFlow) {
 	return out
 }
 
-// TestOfctlKeepsThePodsFlows, with a real ovn-controller: what is kept of a bridge is of the pod's switches alone, by both its interfaces, and has each flow of its switch that its packets come in by, and that packets to it
-// go out by, as Open vSwitch itself traces them. Nothing is of the tenant with the same addresses. The control is --all, which has all of that.
+// TestOfctlKeepsThePodsFlows, with a real ovn-controller: what is kept of a bridge is of the pod's switches alone, by both its
+// interfaces, and has each flow of its switch that its packets come in by, and that packets to it go out by, as Open vSwitch
+// itself traces them. Nothing is of the tenant with the same addresses. The control is --all, which has all of that.
 func TestOfctlKeepsThePodsFlows(t *testing.T) {
 	n := newRealNode(t)
 	front, back, neighbour, other := n.keys["red/web-0"], n.keys["red/web-0/back"], n.keys["red/web-1"], n.keys["blue/web-0"]
@@ -188,7 +203,8 @@ func TestOfctlKeepsThePodsFlows(t *testing.T) {
 		fields := matched(f.Match)
 		has := func(name string, value uint64) bool { return fields[name] == fmt.Sprintf("%#x", value) }
 		return has("metadata", other.datapath) || fields["in_port"] == "3" || fields["in_port"] == "4" ||
-			has("metadata", front.datapath) && (has("reg14", neighbour.port) && !has("reg15", front.port) || has("reg15", neighbour.port) && !has("reg14", front.port))
+			has("metadata", front.datapath) &&
+				(has("reg14", neighbour.port) && !has("reg15", front.port) || has("reg15", neighbour.port) && !has("reg14", front.port))
 	}
 	all, kept := n.flows("--pod", "red/web-0", "--all", "dump-flows", "br-int"), n.flows("--pod", "red/web-0", "dump-flows", "br-int")
 	if of := len(slices.DeleteFunc(slices.Clone(all), func(f bridgeFlow) bool { return !foreign(f) })); of < 20 {
@@ -205,7 +221,8 @@ func TestOfctlKeepsThePodsFlows(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		fmt.Sprintf("in_port=%d", 1), fmt.Sprintf("in_port=%d", 2), fmt.Sprintf("reg15=%#x,metadata=%#x", front.port, front.datapath), fmt.Sprintf("reg15=%#x,metadata=%#x", back.port, back.datapath),
+		fmt.Sprintf("in_port=%d", 1), fmt.Sprintf("in_port=%d", 2), fmt.Sprintf("reg15=%#x,metadata=%#x", front.port, front.datapath),
+		fmt.Sprintf("reg15=%#x,metadata=%#x", back.port, back.datapath),
 	} {
 		if !slices.ContainsFunc(kept, func(f bridgeFlow) bool { return f.Match == want }) {
 			t.Errorf("no flow is kept that matches %s", want)

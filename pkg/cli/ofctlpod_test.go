@@ -14,29 +14,44 @@ func switchOf(ports ...string) string {
 	var names, made, interfaces []string
 	for i, p := range ports {
 		pod, uid, _ := strings.Cut(p, " ")
-		port, made1, number := fmt.Sprintf("00000000-0000-4000-8000-0000000000a%d", i), fmt.Sprintf("00000000-0000-4000-8000-0000000000b%d", i), strconv.Itoa(5+i)
+		port, made1, number := fmt.Sprintf("00000000-0000-4000-8000-0000000000a%d", i), fmt.Sprintf("00000000-0000-4000-8000-0000000000b%d",
+			i), strconv.Itoa(5+i)
 		names = append(names, `["uuid","`+port+`"]`)
 		made = append(made, `{"_uuid":["uuid","`+port+`"],"name":"at`+number+`","interfaces":["uuid","`+made1+`"]}`)
 		interfaces = append(interfaces, `{"_uuid":["uuid","`+made1+`"],"name":"at`+number+`","type":"","ofport":`+number+
 			`,"external_ids":["map",[["atoll.dev/pod","`+pod+`"],["iface-id","`+pod+`"],["iface-id-ver","`+uid+`"]]],"error":["set",[]]}`)
 	}
-	return `{"id":1,"error":null,"result":[{"rows":[{"name":"br-int","ports":["set",[` + strings.Join(names, ",") + `]]}]},{"rows":[` + strings.Join(made, ",") + `]},{"rows":[` + strings.Join(interfaces, ",") + `]}]}`
+	return `{"id":1,"error":null,"result":[{"rows":[{"name":"br-int","ports":["set",[` + strings.Join(names, ",") + `]]}]},{"rows":[` +
+		strings.Join(made, ",") + `]},{"rows":[` + strings.Join(interfaces, ",") + `]}]}`
 }
 
-// TestOfctlOfAPod: of flows and ports what concerns the pod's ports is printed as it is, for each of its interfaces; others' are not, though they have its name, its key on another switch, or a number that begins alike.
-// The control is --all, which prints all.
+// TestOfctlOfAPod: of flows and ports what concerns the pod's ports is printed as it is, for each of its interfaces; others' are
+// not, though they have its name, its key on another switch, or a number that begins alike. The control is --all, which prints
+// all.
 func TestOfctlOfAPod(t *testing.T) {
-	// Ports 5 and 9 are the pod's: key 2 of switch 3, and key 1 of switch 7. 6 is another tenant's, with the same key; 7 an earlier pod's of the same name, 8 a neighbour's.
-	answer := switchOf("red/web-0 uid-of-web-0", "blue/web-0 uid-of-blue", "red/web-0 uid-of-earlier", "red/web-1 uid-of-web-1", "red/web-0 uid-of-web-0")
+	// Ports 5 and 9 are the pod's: key 2 of switch 3, and key 1 of switch 7. 6 is another tenant's, with the same key; 7 an earlier
+	// pod's of the same name, 8 a neighbour's.
+	answer := switchOf("red/web-0 uid-of-web-0", "blue/web-0 uid-of-blue", "red/web-0 uid-of-earlier", "red/web-1 uid-of-web-1",
+		"red/web-0 uid-of-web-0")
 	const head = "NXST_FLOW reply (xid=0x8):\n"
 	flows := []struct {
 		kept bool
 		flow string
 	}{
-		{true, "table=0, n_packets=7, n_bytes=686, priority=100,in_port=5 actions=load:0x1->NXM_NX_REG13[],load:0x3->OXM_OF_METADATA[],load:0x2->NXM_NX_REG14[],resubmit(,8)"},
+		{
+			true,
+			"table=0, n_packets=7, n_bytes=686, priority=100,in_port=5 " +
+				"actions=load:0x1->NXM_NX_REG13[],load:0x3->OXM_OF_METADATA[],load:0x2->NXM_NX_REG14[],resubmit(,8)",
+		},
 		{true, `table=0, n_packets=7, n_bytes=686, priority=100,in_port="at9" actions=set_field:0x7->metadata,set_field:0x1->reg14,resubmit(,8)`},
-		{false, "table=0, n_packets=7, n_bytes=686, priority=100,in_port=6 actions=load:0x5->OXM_OF_METADATA[],load:0x2->NXM_NX_REG14[],resubmit(,8)"},
-		{false, "table=0, n_packets=7, n_bytes=686, priority=100,in_port=55 actions=load:0x3->OXM_OF_METADATA[],load:0x9->NXM_NX_REG14[],resubmit(,8)"},
+		{
+			false,
+			"table=0, n_packets=7, n_bytes=686, priority=100,in_port=6 actions=load:0x5->OXM_OF_METADATA[],load:0x2->NXM_NX_REG14[],resubmit(,8)",
+		},
+		{
+			false,
+			"table=0, n_packets=7, n_bytes=686, priority=100,in_port=55 actions=load:0x3->OXM_OF_METADATA[],load:0x9->NXM_NX_REG14[],resubmit(,8)",
+		},
 		{false, "table=0, n_packets=0, n_bytes=0, priority=0 actions=drop"},
 		{true, "table=8, n_packets=0, n_bytes=0, priority=50,reg14=0x2,metadata=0x3,dl_src=0a:00:00:00:00:05 actions=resubmit(,9)"},
 		{false, "table=8, n_packets=0, n_bytes=0, priority=50,reg14=0x8,metadata=0x3 actions=resubmit(,9)"},
@@ -113,7 +128,11 @@ esac
 	}
 	shows(all)
 	for _, c := range []struct{ args, want, says string }{
-		{"--pod red/web-0 -O OpenFlow13 dump-flows br-int", kept, "11 of 24 flows concern pod red/web-0, on port 5 (at5), 9 (at9) of br-int (metadata=0x3, reg14 or reg15=0x2; metadata=0x7, reg14 or reg15=0x1); --all prints all of the bridge"},
+		{
+			"--pod red/web-0 -O OpenFlow13 dump-flows br-int", kept,
+			"11 of 24 flows concern pod red/web-0, on port 5 (at5), 9 (at9) of br-int (metadata=0x3, reg14 or reg15=0x2; metadata=0x7, reg14 or " +
+				"reg15=0x1); --all prints all of the bridge",
+		},
 		{"--pod red/web-0 --all dump-flows br-int", all, ""},
 		{"--node n2 dump-flows br-int", all, ""},
 		{"--pod red/web-0 dump-groups br-int", all, ""},
@@ -123,18 +142,21 @@ esac
 			t.Errorf("%s: status %d: %s\n(-want +got)\n%s", c.args, status, problems, diff)
 		}
 	}
-	if status, out, problems := run("--pod", "red/web-0", "-o", "json", "dump-flows", "br-int"); status != 0 || strings.Count(out, `"table"`) != 11 {
+	if status, out, problems := run("--pod", "red/web-0", "-o", "json", "dump-flows",
+		"br-int"); status != 0 || strings.Count(out, `"table"`) != 11 {
 		t.Errorf("for programs: status %d, %s%s", status, out, problems)
 	}
 	shows(ports)
-	if status, out, problems := run("--pod", "red/web-0", "dump-ports", "br-int"); status != 0 || out != ours || !strings.Contains(problems, "1 of 3 ports concern pod red/web-0") {
+	if status, out, problems := run("--pod", "red/web-0", "dump-ports",
+		"br-int"); status != 0 || out != ours || !strings.Contains(problems, "1 of 3 ports concern pod red/web-0") {
 		t.Errorf("ports: status %d, %s%s", status, out, problems)
 	}
 	if status, out, _ := run("--pod", "red/web-0", "-o", "json", "dump-ports", "br-int"); status != 0 || strings.Count(out, `"PortID"`) != 1 {
 		t.Errorf("ports for programs: status %d, %s", status, out)
 	}
 	shows(described)
-	if status, out, _ := run("--pod", "red/web-0", "dump-ports-desc", "br-int"); status != 0 || out != " 5(at5): addr:0a:00:00:00:00:01\n     config:     0\n" {
+	if status, out, _ := run("--pod", "red/web-0", "dump-ports-desc",
+		"br-int"); status != 0 || out != " 5(at5): addr:0a:00:00:00:00:01\n     config:     0\n" {
 		t.Errorf("ports described: status %d, %s", status, out)
 	}
 
@@ -142,11 +164,13 @@ esac
 	shows(all)
 	first, answer = "", switchOf("red/web-0 uid-of-web-0")
 	shows(all)
-	if status, out, problems := run("--pod", "red/web-0", "dump-flows", "br-int"); status != 0 || strings.Count(out, "actions=") != 3 || !strings.Contains(problems, "No flow takes packets in there") {
+	if status, out, problems := run("--pod", "red/web-0", "dump-flows", "br-int"); status != 0 || strings.Count(out, "actions=") != 3 ||
+		!strings.Contains(problems, "No flow takes packets in there") {
 		t.Errorf("a port that OVN has not bound: status %d, %s%s", status, out, problems)
 	}
 	answer = switchOf("red/web-0 uid-of-earlier")
-	if status, out, problems := run("--pod", "red/web-0", "dump-flows", "br-int"); status != statusFailed || out != "" || !strings.Contains(problems, "pod red/web-0 has no port on bridge br-int of node n2") {
+	if status, out, problems := run("--pod", "red/web-0", "dump-flows", "br-int"); status != statusFailed || out != "" ||
+		!strings.Contains(problems, "pod red/web-0 has no port on bridge br-int of node n2") {
 		t.Errorf("a pod without ports: status %d, %s%s", status, out, problems)
 	}
 }

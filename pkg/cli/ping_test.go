@@ -50,7 +50,9 @@ func TestPingIsPrinted(t *testing.T) {
 			t.Fatalf("line %d differs of\n%s", i+1, out.String())
 		}
 	}
-	for protocol, next := range map[string]string{"tcp": "atoll explain a/b c/d --port 80", "udp": "atoll explain a/b c/d --port 80 --protocol udp"} {
+	for protocol, next := range map[string]string{
+		"tcp": "atoll explain a/b c/d --port 80", "udp": "atoll explain a/b c/d --port 80 --protocol udp",
+	} {
 		p := &pinged{From: "a/b", To: "c/d", Protocol: protocol, Port: 80, Replies: []api.PodPingReply{{}}}
 		if p.conclude(); p.Next != next || p.Lost != 1 {
 			t.Errorf("of %s is next %q", protocol, p.Next)
@@ -68,7 +70,8 @@ func TestLongPingsAreAskedInParts(t *testing.T) {
 	}
 	next, parts := 1, 0
 	err = o.parts(t.Context(), spec, func(ctx context.Context, part api.PodPingSpec) error {
-		if deadline, has := ctx.Deadline(); part.First != next || part.Count < 1 || time.Duration(part.Count)*o.timeout > pingQuestion || !has || time.Until(deadline) > time.Minute {
+		if deadline, has := ctx.Deadline(); part.First != next || part.Count < 1 || time.Duration(part.Count)*o.timeout > pingQuestion || !has ||
+			time.Until(deadline) > time.Minute {
 			t.Errorf("%+v is asked, and %d is next", part, next)
 		}
 		next, parts = next+part.Count, parts+1
@@ -106,7 +109,8 @@ func TestPingFlags(t *testing.T) {
 			t.Errorf("port %d: %+v, %v", port, s, err)
 		}
 	}
-	if err := runPing(t.Context(), good, "web-0", "red/db-0", &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") || ExitStatus(err) != statusFailed {
+	if err := runPing(t.Context(), good, "web-0",
+		"red/db-0", &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "NAMESPACE/NAME") || ExitStatus(err) != statusFailed {
 		t.Errorf("no pod: %v", err)
 	}
 	if ExitStatus(ErrLost) != statusDifferences {

@@ -61,7 +61,8 @@ func TestTraceOfWhatTheControllerWrote(t *testing.T) {
 	l.traces(0, "NetworkPolicy/red/db, rule 0 of Ingress", "red/web-0", "red/web-1", "--port", "5432")
 	stop()
 	l.nbctl("set", "ACL", l.nbctl("--bare", "--columns=_uuid", "find", "ACL", `name="red/db:Ingress:0"`), "action=drop")
-	if status, out := l.trace("red/web-0", "red/web-1", "--port", "5432"); status != 1 || !strings.Contains(out, "drop      NetworkPolicy/red/db, rule 0") {
+	if status, out := l.trace("red/web-0", "red/web-1", "--port",
+		"5432"); status != 1 || !strings.Contains(out, "drop      NetworkPolicy/red/db, rule 0") {
 		t.Errorf("with a row that somebody changed: status %d\n%s", status, out)
 	}
 	if status, out := l.trace("red/web-0", "red/gone", "--port", "80"); status != 2 || !strings.Contains(out, "pod red/gone has no port") {

@@ -26,11 +26,13 @@ func triedAPI(t *testing.T, status string) *httptest.Server {
 		switch path := r.Method + " " + r.URL.Path; {
 		case strings.Contains(string(body), "refused"):
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"spec.podSelector: Invalid value","reason":"Invalid","code":422}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"spec.podSelector: Invalid value","reason":"Invalid","code":422}`)
 		case path == "POST /apis/networking.k8s.io/v1/namespaces/red/networkpolicies" && r.URL.Query().Get("dryRun") == "All":
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write(body)
-		case path == "POST /apis/inspect.atoll.dev/v1alpha1/namespaces/red/policytrials" && strings.Contains(string(body), `"name":"db-from-web"`) && strings.Contains(string(body), `"since":"1h0m0s"`):
+		case path == "POST /apis/inspect.atoll.dev/v1alpha1/namespaces/red/policytrials" &&
+			strings.Contains(string(body), `"name":"db-from-web"`) && strings.Contains(string(body), `"since":"1h0m0s"`):
 			w.WriteHeader(http.StatusCreated)
 			_, _ = io.WriteString(w, `{"status":`+status+`}`)
 		default:
@@ -72,7 +74,12 @@ red/web-0 +11 (app=web)   red/db-0   any but tcp 5432   allow    deny    isolati
 4 paths of 1 pair would be denied, 0 newly allowed.
 `},
 		{"nothing", `{"verdict":"Nothing would change","paths":[]}`, []string{"-f", file}, 0, "Nothing would change.\n"},
-		{"cut", `{"verdict":"Nothing would change","cut":"too much","paths":[]}`, []string{"-f", file}, 2, "Nothing would change.\nNot all was compared: too much.\n"},
+		{
+			"cut", `{"verdict":"Nothing would change","cut":"too much","paths":[]}`,
+			[]string{"-f", file},
+			2,
+			"Nothing would change.\nNot all was compared: too much.\n",
+		},
 		{"flows", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":`+flows, 1), []string{"-f", file}, 1, `   red/web-0   red/db-0   tcp 5432   7       allow   deny       isolation of Ingress by NetworkPolicy/red/db-from-web
 `},
 		{"flows' sum", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":`+flows, 1), []string{"-f", file}, 1, `Of 12 flows of the last 1h it would have stopped 1, and newly allowed 0.
@@ -80,7 +87,13 @@ Pods that it selects and that no policy selects yet, so that nothing was seen at
 Not judged, since a pod has gone, is somebody else's, or many were counted as one: 3.
 Of flows, not all is told. Missing are flows of node n2: away. Next: kubectl -n atoll-system get pods -o wide -l app.kubernetes.io/name=atoll-agent, and look at the log of those.
 `},
-		{"flows are not sampled", strings.Replace(changes, `"denied":4`, `"denied":4,"flows":{"since":"1h0m0s","problem":"flows are not sampled"}`, 1), []string{"-f", file}, 1, "Of the flows of the last 1h nothing is known: flows are not sampled.\n"},
+		{
+			"flows are not sampled", strings.Replace(changes, `"denied":4`,
+				`"denied":4,"flows":{"since":"1h0m0s","problem":"flows are not sampled"}`, 1),
+			[]string{"-f", file},
+			1,
+			"Of the flows of the last 1h nothing is known: flows are not sampled.\n",
+		},
 		{"no age", changes, []string{"-f", file, "--since", "-1h"}, 2, ""},
 		{"yaml", changes, []string{"-f", file, "-o", "yaml"}, 1, "ports: any but tcp 5432"},
 		{"refused", changes, []string{"-f", refused}, 2, ""},

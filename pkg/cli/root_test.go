@@ -19,7 +19,15 @@ func TestExitStatus(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want int
-	}{{nil, 0}, {ErrDifferences, 1}, {fmt.Errorf("check: %w", ErrDifferences), 1}, {errors.New("no database"), 2}, {fmt.Errorf("x: %w", install.ErrHanging), 1}, {fmt.Errorf("x: %w", install.ErrRefused), 1}, {ErrPaths, 1}} {
+	}{
+		{nil, 0},
+		{ErrDifferences, 1},
+		{fmt.Errorf("check: %w", ErrDifferences), 1},
+		{errors.New("no database"), 2},
+		{fmt.Errorf("x: %w", install.ErrHanging), 1},
+		{fmt.Errorf("x: %w", install.ErrRefused), 1},
+		{ErrPaths, 1},
+	} {
 		if got := ExitStatus(test.err); got != test.want {
 			t.Errorf("%v gives %d, want %d", test.err, got, test.want)
 		}
@@ -44,7 +52,10 @@ func TestCheckThatCannotCheck(t *testing.T) {
 		{[]string{"install", "--dns-addresses", "ten"}, "--dns-addresses"},
 		{[]string{"connectivity", "test", "-o", "yaml"}, "neither table nor json"},
 		{[]string{"check", "everything"}, "unknown command"},
-		{[]string{"policy", "trace", "red/a", "red/b", "--port", "80", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")}, "ask the API server at http://127.0.0.1:1"},
+		{
+			[]string{"policy", "trace", "red/a", "red/b", "--port", "80", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1")},
+			"ask the API server at http://127.0.0.1:1",
+		},
 	} {
 		var out bytes.Buffer
 		cmd := Command("atoll")

@@ -39,14 +39,15 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script: what users type, what they read and with which status it ends; with -update what they read is written anew. A script has in KUBECONFIG the
-// way to a cluster of testdata/cluster.yaml for one who may do everything; in JO, ANN, CHECKER and LOOKER that for others (package inprocess says what they may); in AWAY that to a
-// cluster where nobody answers for inspection, in GONE one to nobody at all, and in ILL that to a cluster where something is wrong, in
-// MUTE that to one whose agents tell of no flows, and in WELL what KUBECONFIG has at first. AGENT, IDLE and
-// REFUSES are the addresses of agents' metrics: of one that has counted something, of one that has counted nothing, and of one that cannot
-// count.
-// Beside testscript's commands there are "status N PROGRAM ARG...", which runs a program that is to end with that status; "told REGEXP PROGRAM ARG...", which runs one that gives
-// up soon until it prints that; and "browse PROGRAM ARG...", which gets the page that it says is to be opened.
+// TestScripts runs testdata/script: what users type, what they read and with which status it ends; with -update what they read is
+// written anew. A script has in KUBECONFIG the way to a cluster of testdata/cluster.yaml for one who may do everything; in JO,
+// ANN, CHECKER and LOOKER that for others (package inprocess says what they may); in AWAY that to a cluster where nobody answers
+// for inspection, in GONE one to nobody at all, and in ILL that to a cluster where something is wrong, in MUTE that to one whose
+// agents tell of no flows, and in WELL what KUBECONFIG has at first. AGENT, IDLE and REFUSES are the addresses of agents'
+// metrics: of one that has counted something, of one that has counted nothing, and of one that cannot count. Beside testscript's
+// commands there are "status N PROGRAM ARG...", which runs a program that is to end with that status; "told REGEXP PROGRAM
+// ARG...", which runs one that gives up soon until it prints that; and "browse PROGRAM ARG...", which gets the page that it says
+// is to be opened.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	objects, err := os.ReadFile(filepath.Join("testdata", "cluster.yaml"))
@@ -64,9 +65,12 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := map[string]string{
-		"KUBECONFIG": well.Kubeconfig(inprocess.Operator), "JO": well.Kubeconfig(inprocess.Jo), "ANN": well.Kubeconfig(inprocess.Ann), "CHECKER": well.Kubeconfig(inprocess.Checker),
-		"LOOKER": well.Kubeconfig(inprocess.Looker), "AWAY": well.KubeconfigAway(inprocess.Operator), "GONE": well.KubeconfigGone(), "ILL": ill.Kubeconfig(inprocess.Operator),
-		"WELL": well.Kubeconfig(inprocess.Operator), "MUTE": mute.Kubeconfig(inprocess.Operator), "AGENT": agent(t, counted), "IDLE": agent(t, nil), "REFUSES": refusing(t),
+		"KUBECONFIG": well.Kubeconfig(inprocess.Operator), "JO": well.Kubeconfig(inprocess.Jo), "ANN": well.Kubeconfig(inprocess.Ann),
+		"CHECKER": well.Kubeconfig(inprocess.Checker),
+		"LOOKER":  well.Kubeconfig(inprocess.Looker), "AWAY": well.KubeconfigAway(inprocess.Operator),
+		"GONE": well.KubeconfigGone(), "ILL": ill.Kubeconfig(inprocess.Operator),
+		"WELL": well.Kubeconfig(inprocess.Operator), "MUTE": mute.Kubeconfig(inprocess.Operator), "AGENT": agent(t, counted), "IDLE": agent(t,
+			nil), "REFUSES": refusing(t),
 		"ATOLLDIR": filepath.Dir(program),
 	}
 	testscript.Run(t, testscript.Params{

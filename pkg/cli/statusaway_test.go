@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestStatusWithoutControllers: while the API server reaches no controller, it is said that no namespace can be deleted. Control: not so where the
-// API is not installed, or a controller answers that it is not ready, which hold nothing up.
+// TestStatusWithoutControllers: while the API server reaches no controller, it is said that no namespace can be deleted. Control:
+// not so where the API is not installed, or a controller answers that it is not ready, which hold nothing up.
 func TestStatusWithoutControllers(t *testing.T) {
 	t.Parallel()
 	const said = "no namespace of the cluster can be deleted"

@@ -19,8 +19,11 @@ func manyNetworks() (out []api.Topology) {
 		t := api.Topology{}
 		t.Name = fmt.Sprintf("network-%03d", i)
 		t.Status = api.TopologyStatus{
-			Type: "vpc", Phase: "Ready", Tenant: fmt.Sprintf("tenant-%02d", i%20), Router: t.Name, Pods: 2, Nodes: []api.NodePods{{Node: "n1", Pods: 2}},
-			Subnets: []api.TopologySubnet{{Name: "a", Switch: t.Name + "/a", CIDRs: []string{"10.0.0.0/24"}, Gateways: []string{"10.0.0.1"}, Pods: 2}},
+			Type: "vpc", Phase: "Ready", Tenant: fmt.Sprintf("tenant-%02d", i%20), Router: t.Name, Pods: 2,
+			Nodes: []api.NodePods{{Node: "n1", Pods: 2}},
+			Subnets: []api.TopologySubnet{
+				{Name: "a", Switch: t.Name + "/a", CIDRs: []string{"10.0.0.0/24"}, Gateways: []string{"10.0.0.1"}, Pods: 2},
+			},
 		}
 		peer := func(network, direction string) {
 			t.Status.Peers = append(t.Status.Peers, api.Peer{Network: network, Direction: direction, Mode: "ByFace", State: "Active"})

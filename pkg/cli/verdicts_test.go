@@ -45,7 +45,9 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 	}))
 	t.Cleanup(broken.Close)
 	count := func(policy, rule, verdict string, packets uint64, pods map[string]uint64) model.VerdictCount {
-		return model.VerdictCount{Network: "red", Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods}
+		return model.VerdictCount{
+			Network: "red", Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods,
+		}
 	}
 	one := agent(model.NodeVerdicts{Node: "n1", Verdicts: []model.VerdictCount{count("NetworkPolicy/red/db-from-web", "0", "allow", 0, nil)}})
 	two := agent(model.NodeVerdicts{Node: "n2", Verdicts: []model.VerdictCount{
@@ -55,8 +57,10 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 		{Policy: nb.Guard, Direction: "Egress", Verdict: "drop", Packets: 77},
 	}})
 
-	status, out, err := runPolicy(t, "verdicts", "--agent", one+","+strings.TrimPrefix(two, "http://"), "--policy", "red/db-from-web", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"))
-	if status != statusDone || !strings.Contains(out, "1234") || !strings.Contains(out, "Which policies isolate the pods is not known: ask the API server") {
+	status, out, err := runPolicy(t, "verdicts", "--agent", one+","+strings.TrimPrefix(two, "http://"), "--policy",
+		"red/db-from-web", "--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"))
+	if status != statusDone || !strings.Contains(out, "1234") ||
+		!strings.Contains(out, "Which policies isolate the pods is not known: ask the API server") {
 		t.Errorf("status %d (%v)\n%s", status, err, out)
 	}
 	// The guard's count is of all Networks.
@@ -69,7 +73,8 @@ func TestVerdictsOfAgentsThatAnswer(t *testing.T) {
 	// What one agent says is printed, and then that the other says nothing.
 	const refused = "503 Service Unavailable: connect to OVN_Southbound: nobody there"
 	status, out, problems, err := runProgram(t.Context(), "policy", "verdicts", "--agent", two, "--agent", broken.URL, "--policy", "no-telnet")
-	if status != statusDifferences || !strings.Contains(out, "no-telnet") || !strings.Contains(problems, refused) || !strings.Contains(problems, "Next: ") {
+	if status != statusDifferences || !strings.Contains(out, "no-telnet") || !strings.Contains(problems, refused) ||
+		!strings.Contains(problems, "Next: ") {
 		t.Errorf("status %d (%v)\n%s%s", status, err, out, problems)
 	}
 	// Where none answers nothing is printed: a table without rows would say that nothing was decided.
@@ -86,7 +91,8 @@ func TestVerdictsByAToken(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		var asked authenticationv1.TokenRequest
 		_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &asked)
-		if r.URL.Path != "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-verdicts-reader/token" || err != nil || *asked.Spec.ExpirationSeconds != 600 {
+		if r.URL.Path != "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-verdicts-reader/token" || err != nil ||
+			*asked.Spec.ExpirationSeconds != 600 {
 			http.Error(w, r.URL.Path, http.StatusNotFound)
 			return
 		}
@@ -133,7 +139,10 @@ func TestPolicyCommandsThatCannot(t *testing.T) {
 		{[]string{"trace", "red/web-0", "red/web-0", "--port", "1"}, "never leaves it"},
 		{[]string{"trace", "red/web-0", "red/web-1", "--port", "http"}, "invalid argument"},
 		{[]string{"trace", "red/web-0", "red/web-1", "--port", "80", "-o", "yaml"}, "neither table nor json"},
-		{[]string{"trace", "red/web-0", "red/web-1", "--port", "80", "--nb-address", "unix:/nowhere/at/all", "--timeout", "1s"}, "connect to OVN_Northbound"},
+		{
+			[]string{"trace", "red/web-0", "red/web-1", "--port", "80", "--nb-address", "unix:/nowhere/at/all", "--timeout", "1s"},
+			"connect to OVN_Northbound",
+		},
 	} {
 		if status, _, err := runPolicy(t, test.args...); status != statusFailed || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: status %d, got %v, want an error with %q", test.args, status, err, test.want)

@@ -12,7 +12,9 @@ func BenchmarkAnswer(b *testing.B) {
 	w := twoNetworks(b)
 	w.SetService(headless("red/big"))
 	w.put("big", slice("red/big", "red", manyEndpoints(1000)...))
-	for _, name := range []string{"web.red.svc.cluster.local.", "nothing.red.svc.cluster.local.", "big.red.svc.cluster.local.", "host-500.big.red.svc.cluster.local."} {
+	for _, name := range []string{
+		"web.red.svc.cluster.local.", "nothing.red.svc.cluster.local.", "big.red.svc.cluster.local.", "host-500.big.red.svc.cluster.local.",
+	} {
 		m := new(dns.Msg)
 		m.SetQuestion(name, dns.TypeA)
 		m.SetEdns0(1232, false)

@@ -51,7 +51,8 @@ func TestNamesOfAnAddressAreBounded(t *testing.T) {
 	// Others that give it names have their place, and get it all when the first one goes.
 	w.SetService(headless("red/also"))
 	w.put("also-1", slice("red/also", "red", "z=198.51.100.7", "a=198.51.100.7", "a=198.51.100.7"))
-	if got := w.exchange(t, "red", m, true); len(got.Answer) != maxPointers || !strings.HasPrefix(got.Answer[0].String(), question+"\t5\tIN\tPTR\ta.also.red.") {
+	if got := w.exchange(t, "red", m, true); len(got.Answer) != maxPointers ||
+		!strings.HasPrefix(got.Answer[0].String(), question+"\t5\tIN\tPTR\ta.also.red.") {
 		t.Errorf("%d names are told, the first is %v", len(got.Answer), got.Answer[0])
 	}
 	for i := range 9 {

@@ -109,7 +109,8 @@ func TestTheAPIOfANetworkOfIPv6(t *testing.T) {
 		}
 	}
 	w.SetService(clusterIP("default/kubernetes", "fd00:96::1"))
-	if m := w.ask(t, "six", "kubernetes.default.svc.cluster.local.", dns.TypeAAAA); len(m.Answer) != 1 || m.Answer[0].(*dns.AAAA).AAAA.String() != "fd00:96::1" {
+	if m := w.ask(t, "six", "kubernetes.default.svc.cluster.local.", dns.TypeAAAA); len(m.Answer) != 1 ||
+		m.Answer[0].(*dns.AAAA).AAAA.String() != "fd00:96::1" {
 		t.Errorf("an API with IPv6 is %v", m)
 	}
 }

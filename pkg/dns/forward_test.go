@@ -128,7 +128,9 @@ func TestForward(t *testing.T) {
 		}
 	}
 	// Asked once, however it is written, and by whichever way; a failure for a second.
-	for name, want := range map[string]int{"www.example.com.": 1, "nothing.example.com.": 1, "fault.example.com.": 1, "nothing.red.svc.cluster.local.": 0} {
+	for name, want := range map[string]int{
+		"www.example.com.": 1, "nothing.example.com.": 1, "fault.example.com.": 1, "nothing.red.svc.cluster.local.": 0,
+	} {
 		if got := o.count(name); got != want {
 			t.Errorf("%s was asked %d times, want %d", name, got, want)
 		}
@@ -206,11 +208,14 @@ func TestNoLeak(t *testing.T) {
 	}
 	public := vpc("green")
 	public.Egress = model.EgressNode
-	public.Subnets = []model.Subnet{{Name: "s", CIDRs: []netip.Prefix{netip.MustParsePrefix("8.8.0.0/16"), netip.MustParsePrefix("2a00::/64")}}}
+	public.Subnets = []model.Subnet{
+		{Name: "s", CIDRs: []netip.Prefix{netip.MustParsePrefix("8.8.0.0/16"), netip.MustParsePrefix("2a00::/64")}},
+	}
 	w.serve(public)
 	for _, name := range []string{
 		"5.0.0.10.in-addr.arpa.", "0.10.in-addr.arpa.", "10.in-addr.arpa.", "1.0.16.172.in-addr.arpa.", "1.0.31.172.in-addr.arpa.",
-		"1.1.168.192.in-addr.arpa.", "1.0.64.100.in-addr.arpa.", "254.169.254.169.in-addr.arpa.", "a.5.0.0.10.in-addr.arpa.", "0/25.0.0.10.in-addr.arpa.",
+		"1.1.168.192.in-addr.arpa.", "1.0.64.100.in-addr.arpa.", "254.169.254.169.in-addr.arpa.", "a.5.0.0.10.in-addr.arpa.",
+		"0/25.0.0.10.in-addr.arpa.",
 		strings.Repeat("0.", 30) + "d.f.ip6.arpa.", "0.8.e.f.ip6.arpa.", "d.f.ip6.arpa.",
 		"8.8.8.8.in-addr.arpa.", strings.Repeat("1.", 16) + "0.0.0.0.0.0.0.0.0.0.0.0.0.0.a.2.ip6.arpa.",
 		"a.localhost.", "a.invalid.", "a.onion.", "x.cluster.local.", "cluster.local.",
@@ -376,8 +381,11 @@ func TestResolvers(t *testing.T) {
 	if _, err := r.Current(now); err == nil {
 		t.Error("a file that is not there was read")
 	}
-	write("search example.com\nnameserver 10.96.0.10\nnameserver 192.0.2.1\nnameserver nonsense\nnameserver fe80::1%eth0\nnameserver 2001:db8::1\nnameserver 192.0.2.2\n", now)
-	want := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:53"), netip.MustParseAddrPort("[fe80::1%eth0]:53"), netip.MustParseAddrPort("[2001:db8::1]:53")}
+	write("search example.com\nnameserver 10.96.0.10\nnameserver 192.0.2.1\nnameserver nonsense\nnameserver fe80::1%eth0\nnameserver "+
+		"2001:db8::1\nnameserver 192.0.2.2\n", now)
+	want := []netip.AddrPort{
+		netip.MustParseAddrPort("192.0.2.1:53"), netip.MustParseAddrPort("[fe80::1%eth0]:53"), netip.MustParseAddrPort("[2001:db8::1]:53"),
+	}
 	if got, err := r.Current(now); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}

@@ -93,7 +93,8 @@ func TestSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(reply) > test.most || len(reply) < test.most-100 || !got.Truncated || (got.IsEdns0() != nil) != (test.edns > 0) {
-				t.Errorf("%s with %d bytes of EDNS: %d bytes, truncated %v, options %v", dns.TypeToString[kind], test.edns, len(reply), got.Truncated, got.IsEdns0())
+				t.Errorf("%s with %d bytes of EDNS: %d bytes, truncated %v, options %v", dns.TypeToString[kind], test.edns, len(reply), got.Truncated,
+					got.IsEdns0())
 			}
 		}
 	}
@@ -137,7 +138,9 @@ func TestNotYetKnown(t *testing.T) {
 // FuzzPacket: whatever a pod sends, the reply is none or one that fits, is well formed and belongs to it, and tells
 // nothing of another Network.
 func FuzzPacket(f *testing.F) {
-	for _, name := range []string{"web.red.svc.cluster.local.", "db.red.svc.cluster.local.", "10.0.0.10.in-addr.arpa.", "stolen.red.svc.cluster.local."} {
+	for _, name := range []string{
+		"web.red.svc.cluster.local.", "db.red.svc.cluster.local.", "10.0.0.10.in-addr.arpa.", "stolen.red.svc.cluster.local.",
+	} {
 		for _, kind := range []uint16{dns.TypeA, dns.TypeSRV, dns.TypePTR, dns.TypeANY, dns.TypeIXFR} {
 			m := new(dns.Msg)
 			m.SetQuestion(name, kind)

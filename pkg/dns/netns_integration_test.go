@@ -62,7 +62,9 @@ func newPorthole(t testing.TB) porthole {
 }
 
 func (p porthole) place() Place {
-	return Place{Namespace: p.Path(), Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("[fd00:96::a]:53")}}
+	return Place{
+		Namespace: p.Path(), Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("[fd00:96::a]:53")},
+	}
 }
 
 // ask asks from within, by UDP three times as a resolver does: on a machine that is busy the kernel may lose a datagram.
@@ -75,7 +77,8 @@ func (p porthole) ask(ctx context.Context, network, at, name string, kind uint16
 			tries = 3
 		}
 		for range tries {
-			if out, _, err = (&dns.Client{Net: network, Timeout: 5 * time.Second}).ExchangeContext(ctx, m, at); !errors.Is(err, os.ErrDeadlineExceeded) {
+			if out, _, err = (&dns.Client{Net: network, Timeout: 5 * time.Second}).ExchangeContext(ctx, m, at); !errors.Is(err,
+				os.ErrDeadlineExceeded) {
 				break
 			}
 		}

@@ -42,7 +42,8 @@ func providerAndConsumer(t testing.TB) *world {
 	w.SetService(clusterIP("green/behind", "10.96.3.2"))
 	w.SetService(clusterIP("default/kubernetes", "10.96.0.1"))
 	w.put("web-1", slice("red/web", "red", "10.0.0.5>100.64.0.5"))
-	w.put("db-1", slice("red/db", "red", "db-0=10.0.0.10>100.64.0.10", "10.0.0.11>100.64.0.11", "!db-2=10.0.0.12>100.64.0.12", "db-3=10.0.0.13"))
+	w.put("db-1",
+		slice("red/db", "red", "db-0=10.0.0.10>100.64.0.10", "10.0.0.11>100.64.0.11", "!db-2=10.0.0.12>100.64.0.12", "db-3=10.0.0.13"))
 	w.put("db-2", slice("red/db", "red", "db-0=fd00::10>fd64:a701::10"))
 	w.put("db-3", slice("red/db", "green", "db-9=10.0.0.10>100.64.0.90"))
 	// Red sees a Service of green that has a pod in it.
@@ -62,7 +63,10 @@ func TestNamesOfAProvider(t *testing.T) {
 		{"blue", "web.red.svc.cluster.local.", dns.TypeA, "NOERROR\nweb.red.svc.cluster.local. A 10.9.0.1"},
 		{"blue", "web.red.svc.cluster.local.", dns.TypeAAAA, "NOERROR\nweb.red.svc.cluster.local. AAAA fd96::1"},
 		{"blue", "plain.red.svc.cluster.local.", dns.TypeA, "NOERROR\nplain.red.svc.cluster.local. A 10.96.1.2"},
-		{"blue", "db.red.svc.cluster.local.", dns.TypeA, "NOERROR\ndb.red.svc.cluster.local. A 100.64.0.10\ndb.red.svc.cluster.local. A 100.64.0.11"},
+		{
+			"blue", "db.red.svc.cluster.local.", dns.TypeA,
+			"NOERROR\ndb.red.svc.cluster.local. A 100.64.0.10\ndb.red.svc.cluster.local. A 100.64.0.11",
+		},
 		{"blue", "db.red.svc.cluster.local.", dns.TypeAAAA, "NOERROR\ndb.red.svc.cluster.local. AAAA fd64:a701::10"},
 		{"blue", "db-0.db.red.svc.cluster.local.", dns.TypeA, "NOERROR\ndb-0.db.red.svc.cluster.local. A 100.64.0.10"},
 		{"blue", "100-64-0-11.db.red.svc.cluster.local.", dns.TypeA, "NOERROR\n100-64-0-11.db.red.svc.cluster.local. A 100.64.0.11"},
@@ -72,7 +76,10 @@ func TestNamesOfAProvider(t *testing.T) {
 		{"blue", "db-3.db.red.svc.cluster.local.", dns.TypeA, "NXDOMAIN"},
 		{"blue", "db-9.db.red.svc.cluster.local.", dns.TypeA, "NXDOMAIN"},
 		{"blue", "outside.red.svc.cluster.local.", dns.TypeCNAME, "NOERROR\noutside.red.svc.cluster.local. CNAME www.example.com."},
-		{"blue", "alias.red.svc.cluster.local.", dns.TypeA, "NOERROR\nalias.red.svc.cluster.local. CNAME plain.red.svc.cluster.local.\nplain.red.svc.cluster.local. A 10.96.1.2"},
+		{
+			"blue", "alias.red.svc.cluster.local.", dns.TypeA,
+			"NOERROR\nalias.red.svc.cluster.local. CNAME plain.red.svc.cluster.local.\nplain.red.svc.cluster.local. A 10.96.1.2",
+		},
 		{"blue", "1.0.9.10.in-addr.arpa.", dns.TypePTR, "NOERROR\n1.0.9.10.in-addr.arpa. PTR web.red.svc.cluster.local."},
 		{"blue", "10.0.64.100.in-addr.arpa.", dns.TypePTR, "NOERROR\n10.0.64.100.in-addr.arpa. PTR db-0.db.red.svc.cluster.local."},
 		{"blue", "10.0.0.10.in-addr.arpa.", dns.TypePTR, "NXDOMAIN"},
@@ -96,7 +103,8 @@ func TestNamesOfAProvider(t *testing.T) {
 	}
 	m := w.ask(t, "blue", "_http._tcp.db.red.svc.cluster.local.", dns.TypeSRV)
 	want := []string{
-		"100-64-0-11.db.red.svc.cluster.local. A 100.64.0.11", "db-0.db.red.svc.cluster.local. A 100.64.0.10", "db-0.db.red.svc.cluster.local. AAAA fd64:a701::10",
+		"100-64-0-11.db.red.svc.cluster.local. A 100.64.0.11", "db-0.db.red.svc.cluster.local. A 100.64.0.10",
+		"db-0.db.red.svc.cluster.local. AAAA fd64:a701::10",
 	}
 	if got := told(m.Extra); len(m.Answer) != 2 || !slices.Equal(got, want) {
 		t.Errorf("SRV: %v with\n%s\nwant\n%s", m.Answer, strings.Join(got, "\n"), strings.Join(want, "\n"))

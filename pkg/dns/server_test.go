@@ -68,7 +68,8 @@ func TestServer(t *testing.T) {
 	l := newLive(t, twoNetworks(t), DefaultLimits())
 	for _, network := range []string{"udp", "tcp"} {
 		for name, want := range map[string]int{
-			"web.red.svc.cluster.local.": dns.RcodeSuccess, "web.blue.svc.cluster.local.": dns.RcodeNameError, "www.example.com.": dns.RcodeNameError,
+			"web.red.svc.cluster.local.": dns.RcodeSuccess, "web.blue.svc.cluster.local.": dns.RcodeNameError,
+			"www.example.com.": dns.RcodeNameError,
 		} {
 			if m := l.query(t, network, name); m.Rcode != want {
 				t.Errorf("%s by %s: %v", name, network, m)
@@ -197,7 +198,9 @@ func TestNode(t *testing.T) {
 	o := newOutside(t, nil)
 	d := NewDirectory(domain, nil, testSettings())
 	d.SetComplete()
-	n := NewNode(Config{Directory: d, Resolvers: FixedResolvers([]netip.AddrPort{o.address}), Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
+	n := NewNode(Config{
+		Directory: d, Resolvers: FixedResolvers([]netip.AddrPort{o.address}), Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+	})
 	defer n.Close()
 	places := [2]Place{{Addresses: []netip.AddrPort{unused()}}, {Addresses: []netip.AddrPort{unused()}}}
 	ask := func(at Place, name string) (*dns.Msg, error) {

@@ -122,7 +122,9 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 func vpc(name string) *model.Network {
 	return &model.Network{
 		Name: name, UID: "uid-" + name, Type: model.VPC, Egress: model.EgressNone, Infra: model.InfraServices,
-		Subnets: []model.Subnet{{Name: "default", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd00::/64")}}},
+		Subnets: []model.Subnet{
+			{Name: "default", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd00::/64")}},
+		},
 	}
 }
 

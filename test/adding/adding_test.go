@@ -22,7 +22,9 @@ const (
 
 // domains are real ones: what files of their own are called like, and what names their kinds.
 var domains = map[string]struct{ own, names *regexp.Regexp }{
-	"policies": {regexp.MustCompile(`polic|verdict`), regexp.MustCompile(`PolicyKey|decide/policies|Kind(Cluster)?NetworkPolicy|networkpolicies`)},
+	"policies": {
+		regexp.MustCompile(`polic|verdict`), regexp.MustCompile(`PolicyKey|decide/policies|Kind(Cluster)?NetworkPolicy|networkpolicies`),
+	},
 	"gateways": {regexp.MustCompile(`gateway`), regexp.MustCompile(`(Gateway|Route|Grant)Key|decide/gateways|KindGateway|gatewayclasses`)},
 }
 
@@ -75,7 +77,8 @@ func TestADomainIsKnownToFewFiles(t *testing.T) {
 
 // stages are the packages below pkg/controller/decide. Each may import those before it and no others.
 var stages = []string{
-	"pass", "database", "absent", "cluster", "ledger", "drain", "networks", "attach", "nodes", "services", "gateways", "policies", "views", "tenants",
+	"pass", "database", "absent", "cluster", "ledger", "drain", "networks", "attach", "nodes", "services", "gateways", "policies", "views",
+	"tenants",
 }
 
 // TestStagesKnowOnlyEarlierOnes: imports go one way, from what is decided later to what is decided earlier.

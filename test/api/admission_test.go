@@ -25,7 +25,8 @@ const core = "everything-in-core"
 func grant(t *testing.T, client kubernetes.Interface, role, group string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	if len(rules) > 0 {
-		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules}, metav1.CreateOptions{})
+		_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules},
+			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,8 @@ func testPods(t *testing.T, s *apiserver.Server) {
 	)
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, core, core, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"*"}, Verbs: []string{"*"}})
-	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	as := func(user string, groups ...string) kubernetes.Interface { return clientFor(t, s.As(user, groups...)) }
@@ -133,7 +135,8 @@ func testPods(t *testing.T, s *apiserver.Server) {
 		}, metav1.CreateOptions{})
 	}
 	waitForPolicies(t, func(ctx context.Context) error {
-		_, err := admin.CoreV1().Pods("team").Create(ctx, pod("early", "", attachments+"=[]"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := admin.CoreV1().Pods("team").Create(ctx, pod("early", "", attachments+"=[]"),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 	waitForPolicies(t, func(ctx context.Context) error {
@@ -153,7 +156,10 @@ func testPods(t *testing.T, s *apiserver.Server) {
 		{"a tenant makes a pod with a status", written, func() error { return create("tenant", pod("fake", "", status+"=[]")) }},
 		{"an impostor makes a pod with addresses", written, func() error { return create("impostor", pod("fake", "", attachments+"=[]")) }},
 		{"even an admin cannot", written, func() error { return create("admin", pod("fake", "", attachments+"=[]")) }},
-		{"a tenant makes a pod that names its Network", "", func() error { return create("tenant", pod("web", "atoll.dev/network=red", "atoll.dev/nics=[]")) }},
+		{
+			"a tenant makes a pod that names its Network", "",
+			func() error { return create("tenant", pod("web", "atoll.dev/network=red", "atoll.dev/nics=[]")) },
+		},
 		{"a tenant makes a plain pod", "", func() error { return create("tenant", pod("plain", "", "")) }},
 		{"a tenant makes a pod without any annotation", "", func() error {
 			p := pod("bare", "", "")
@@ -162,25 +168,40 @@ func testPods(t *testing.T, s *apiserver.Server) {
 		}},
 
 		{"a tenant writes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "[]")) }},
-		{"a tenant writes addresses through the status", written, func() error { return patch("tenant", merge("annotations", attachments, "[]"), "status") }},
-		{"a kubelet writes addresses through the status", written, func() error { return patch("kubelet", merge("annotations", attachments, "[]"), "status") }},
+		{
+			"a tenant writes addresses through the status", written,
+			func() error { return patch("tenant", merge("annotations", attachments, "[]"), "status") },
+		},
+		{
+			"a kubelet writes addresses through the status", written,
+			func() error { return patch("kubelet", merge("annotations", attachments, "[]"), "status") },
+		},
 		{"a binding brings addresses", boundNothing, func() error { return bind(nil, map[string]string{attachments: "[]"}) }},
 		{"a binding brings a status", boundNothing, func() error { return bind(nil, map[string]string{status: "[]"}) }},
 		{"a binding brings interfaces", boundNothing, func() error { return bind(nil, map[string]string{"atoll.dev/nics": "[]"}) }},
 		{"a binding brings a Network", boundNothing, func() error { return bind(map[string]string{"atoll.dev/network": "blue"}, nil) }},
 		{"a binding brings something else", "", func() error { return bind(map[string]string{"zone": "a"}, map[string]string{"note": "b"}) }},
 
-		{"the controller changes what runs", "cannot patch", func() error { return patch("controller", merge("annotations", attachments, "[1]")) }},
+		{
+			"the controller changes what runs",
+			"cannot patch", func() error { return patch("controller", merge("annotations", attachments, "[1]")) },
+		},
 		{"the controller writes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "[1]"), "status") }},
 		{"the controller writes a status", "", func() error { return patch("controller", merge("annotations", status, "[1]"), "status") }},
 		{"a tenant changes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "[2]")) }},
 		{"a tenant removes addresses", written, func() error { return patch("tenant", merge("annotations", attachments, "null")) }},
 		{"a tenant removes the status", written, func() error { return patch("tenant", merge("annotations", status, "null")) }},
-		{"a kubelet removes addresses through the status", written, func() error { return patch("kubelet", merge("annotations", attachments, "null"), "status") }},
+		{
+			"a kubelet removes addresses through the status", written,
+			func() error { return patch("kubelet", merge("annotations", attachments, "null"), "status") },
+		},
 
 		{"a tenant changes the Network", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "blue")) }},
 		{"a tenant removes the Network", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "null")) }},
-		{"a tenant changes the Network through the status", fixed, func() error { return patch("tenant", merge("labels", "atoll.dev/network", "blue"), "status") }},
+		{
+			"a tenant changes the Network through the status", fixed,
+			func() error { return patch("tenant", merge("labels", "atoll.dev/network", "blue"), "status") },
+		},
 		{"a tenant changes the interfaces", fixed, func() error { return patch("tenant", merge("annotations", "atoll.dev/nics", "[{}]")) }},
 
 		{"a tenant writes other metadata", "", func() error {
@@ -190,7 +211,9 @@ func testPods(t *testing.T, s *apiserver.Server) {
 			return patch("kubelet", []byte(`{"status":{"phase":"Running","podIP":"10.0.0.5"}}`), "status")
 		}},
 		{"the collector writes owners", "", func() error { return patch("collector", []byte(`{"metadata":{"ownerReferences":null}}`)) }},
-		{"the controller removes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "null"), "status") }},
+		{
+			"the controller removes addresses", "", func() error { return patch("controller", merge("annotations", attachments, "null"), "status") },
+		},
 		{"a tenant deletes the pod", "", func() error {
 			return users["tenant"].CoreV1().Pods("team").Delete(t.Context(), "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		}},
@@ -212,12 +235,14 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		return err
 	}
 	patch := func(client kubernetes.Interface, key, value string, subresources ...string) error {
-		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("labels", key, value), metav1.PatchOptions{}, subresources...)
+		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("labels", key, value),
+			metav1.PatchOptions{}, subresources...)
 		return err
 	}
 	const enforce = "pod-security.kubernetes.io/enforce"
 	annotate := func(client kubernetes.Interface, value string) error {
-		_, err := client.CoreV1().Namespaces().Patch(t.Context(), "mine", types.MergePatchType, merge("annotations", "atoll.dev/external-ranges", value), metav1.PatchOptions{})
+		_, err := client.CoreV1().Namespaces().Patch(t.Context(),
+			"mine", types.MergePatchType, merge("annotations", "atoll.dev/external-ranges", value), metav1.PatchOptions{})
 		return err
 	}
 	finalize := func(client kubernetes.Interface, labels map[string]string) error {
@@ -230,7 +255,8 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		return err
 	}
 	waitForPolicies(t, func(ctx context.Context) error {
-		_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("early", map[string]string{"atoll.dev/tenant": "acme"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("early", map[string]string{"atoll.dev/tenant": "acme"}),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 
@@ -243,7 +269,10 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		to := map[string]string{key: "acme"}
 		steps = append(steps, []step{
 			{"a tenant makes a namespace with it", notYours, func() error { return create(tenant, namespace("other", to)) }},
-			{"a tenant makes a namespace with nothing in it", notYours, func() error { return create(tenant, namespace("other", map[string]string{key: ""})) }},
+			{
+				"a tenant makes a namespace with nothing in it", notYours,
+				func() error { return create(tenant, namespace("other", map[string]string{key: ""})) },
+			},
 			{"a tenant sets it", notYours, func() error { return patch(tenant, key, "acme") }},
 			{"a tenant sets it through the status", notYours, func() error { return patch(tenant, key, "acme", "status") }},
 			{"a tenant sets it through finalize", notYours, func() error { return finalize(tenant, to) }},
@@ -261,14 +290,18 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 	}
 	steps = append(steps, []step{
 		{"an owner makes a namespace with all of them", "", func() error {
-			return create(owner, namespace("theirs", map[string]string{"atoll.dev/tenant": "acme", "atoll.dev/network": "red", "atoll.dev/infrastructure": "true"}))
+			return create(owner,
+				namespace("theirs", map[string]string{"atoll.dev/tenant": "acme", "atoll.dev/network": "red", "atoll.dev/infrastructure": "true"}))
 		}},
 		{"a tenant grants external ranges", notYours, func() error { return annotate(tenant, "198.51.100.0/24") }},
 		{"an owner grants external ranges", "", func() error { return annotate(owner, "198.51.100.0/24") }},
 		{"a tenant changes external ranges", notYours, func() error { return annotate(tenant, "0.0.0.0/0") }},
 		{"a tenant removes external ranges", notYours, func() error { return annotate(tenant, "null") }},
 		{"a tenant makes his namespace, of no Network, privileged", notYours, func() error { return patch(tenant, enforce, "privileged") }},
-		{"a tenant makes a privileged namespace", notYours, func() error { return create(tenant, namespace("other", map[string]string{enforce: "privileged"})) }},
+		{
+			"a tenant makes a privileged namespace", notYours,
+			func() error { return create(tenant, namespace("other", map[string]string{enforce: "privileged"})) },
+		},
 		{"a tenant makes it baseline", "", func() error { return patch(tenant, enforce, "baseline") }},
 		{"an owner gives it a Network", "", func() error { return patch(owner, "atoll.dev/network", "red") }},
 		{"a tenant makes it privileged", notYours, func() error { return patch(tenant, enforce, "privileged") }},
@@ -291,7 +324,8 @@ func testNamespaces(t *testing.T, s *apiserver.Server) {
 		}},
 		{"control: without the policy a tenant sets what he likes", "", func() error {
 			return without(t, admin, func(ctx context.Context) error {
-				_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("free", map[string]string{"atoll.dev/network": "red"}), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				_, err := tenant.CoreV1().Namespaces().Create(ctx, namespace("free", map[string]string{"atoll.dev/network": "red"}),
+					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return err
 			}, "atoll-namespaces")
 		}},

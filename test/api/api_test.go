@@ -27,7 +27,8 @@ func TestAPI(t *testing.T) {
 	if err := s.Apply(t.Context(), dist+"/overlays/sandbox"); err != nil {
 		t.Fatal(err)
 	}
-	if err := change(t, s, `{"spec":{"infraCIDRs":["198.51.100.64/28"],"closedCIDRs":["172.30.0.1/32","172.31.0.0/24","198.51.100.96/28"]}}`); err != nil {
+	if err := change(t, s,
+		`{"spec":{"infraCIDRs":["198.51.100.64/28"],"closedCIDRs":["172.30.0.1/32","172.31.0.0/24","198.51.100.96/28"]}}`); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("documentation", func(t *testing.T) { testDocumentation(t, s) })

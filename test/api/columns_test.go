@@ -17,7 +17,8 @@ import (
 // testColumns looks at what `kubectl get` shows of a Network and of a Tenant with a status.
 func testColumns(t *testing.T, s *apiserver.Server) {
 	networks := networksOf(t, s)
-	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme, serviceCIDRs: [10.9.0.0/16]}"), metav1.CreateOptions{})
+	created, err := networks.Create(t.Context(), network(t, "red", "{type: vpc, vpcID: vpc-1, tenant: acme, serviceCIDRs: [10.9.0.0/16]}"),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,9 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
 		Pods:         12,
 		Isolation: &v1alpha1.Isolation{
-			Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "InfraIngressAll", Message: "spec.infraIngress is All"}},
+			Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{
+				{Reason: "InfraIngressAll", Message: "spec.infraIngress is All"},
+			},
 		},
 	})
 	if err != nil {
@@ -51,7 +54,10 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		t.Fatal(err)
 	}
 	verdict := map[string]any{"pods": "Hard", "dns": "Hard", "overall": "Unknown"}
-	told.Object["status"] = map[string]any{"phase": "Ready", "networks": int64(1), "namespaces": int64(2), "pods": int64(3), "services": int64(4), "gateways": int64(0), "isolation": verdict}
+	told.Object["status"] = map[string]any{
+		"phase": "Ready", "networks": int64(1), "namespaces": int64(2), "pods": int64(3), "services": int64(4), "gateways": int64(0),
+		"isolation": verdict,
+	}
 	_, err = tenants.UpdateStatus(t.Context(), told, metav1.UpdateOptions{})
 	expect(t, err, "Unsupported value")
 	verdict["overall"] = "Hard"
@@ -62,9 +68,15 @@ func testColumns(t *testing.T, s *apiserver.Server) {
 		args []string
 		want string
 	}{
-		{[]string{"get", "tenants", "--field-selector=metadata.name=crimson"}, "NAME PHASE REASON NETWORKS NAMESPACES PODS SERVICES GATEWAYS ISOLATION AGE / crimson Ready 1 2 3 4 0 Hard"},
+		{
+			[]string{"get", "tenants", "--field-selector=metadata.name=crimson"},
+			"NAME PHASE REASON NETWORKS NAMESPACES PODS SERVICES GATEWAYS ISOLATION AGE / crimson Ready 1 2 3 4 0 Hard",
+		},
 		{[]string{"get", "networks"}, "NAME TYPE PHASE REASON PODS TENANT AGE / red vpc Ready Served 12 acme"},
-		{[]string{"get", "net", "-o", "wide"}, "NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS ISOLATION AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"] Soft"},
+		{
+			[]string{"get", "net", "-o", "wide"},
+			"NAME TYPE PHASE REASON PODS TENANT VPC SERVICE-CIDRS ISOLATION AGE / red vpc Ready Served 12 acme vpc-1 [\"10.9.0.0/16\"] Soft",
+		},
 		// Of several kinds kubectl says which one it is.
 		{[]string{"get", "atoll"}, "NAME TYPE PHASE REASON PODS TENANT AGE / network.atoll.dev/red vpc Ready Served 12 acme"},
 	} {

@@ -55,7 +55,8 @@ func tries(t *testing.T, admin kubernetes.Interface, binding string, all []theft
 
 // testStolenController: with the controller's rights nobody writes more than the controller does.
 func testStolenController(t *testing.T, s *apiserver.Server) {
-	admin, thief := clientFor(t, s.RESTConfig()), clientFor(t, s.As(controller, "system:serviceaccounts", "system:serviceaccounts:atoll-system"))
+	admin, thief := clientFor(t, s.RESTConfig()), clientFor(t,
+		s.As(controller, "system:serviceaccounts", "system:serviceaccounts:atoll-system"))
 	makeNamespace(t, admin, "stolen", nil, nil)
 	t.Run("pods", func(t *testing.T) { stolenPods(t, admin, thief) })
 	t.Run("Services and Nodes", func(t *testing.T) { stolenAnnotations(t, admin, thief) })
@@ -77,7 +78,8 @@ func stolenPods(t *testing.T, admin, thief kubernetes.Interface) {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC))
 	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.5"), corev1.ResourceMemory: resource.MustParse("1024Mi")}
 	made.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &at, PodIP: "10.0.0.5", PodIPs: []corev1.PodIP{{IP: "10.0.0.5"}, {IP: "fd00::5"}}, HostIP: "192.0.2.1",
+		Phase: corev1.PodRunning, StartTime: &at, PodIP: "10.0.0.5", PodIPs: []corev1.PodIP{{IP: "10.0.0.5"}, {IP: "fd00::5"}},
+		HostIP:     "192.0.2.1",
 		HostIPs:    []corev1.HostIP{{IP: "192.0.2.1"}},
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastProbeTime: at, LastTransitionTime: at}},
 		ContainerStatuses: []corev1.ContainerStatus{{
@@ -108,9 +110,20 @@ func stolenPods(t *testing.T, admin, thief kubernetes.Interface) {
 		{"an annotation less", only, patch(`{"metadata":{"annotations":{"note":null}}}`)},
 		{"a finalizer", only, patch(`{"metadata":{"finalizers":["a.b/c"]}}`)},
 		{"no finalizer", only, patch(`{"metadata":{"finalizers":null}}`)},
-		{"a label beside what the controller writes", only, patch(`{"metadata":{"labels":{"app":"db"},"annotations":{"atoll.dev/attachments":"[]"}}}`)},
-		{"what the controller writes", "", patch(`{"metadata":{"annotations":{"atoll.dev/attachments":"[]","atoll.dev/addresses":"10.0.0.5","k8s.v1.cni.cncf.io/network-status":"[]"}}}`)},
-		{"that it is gone", "", patch(`{"metadata":{"annotations":{"atoll.dev/attachments":null,"atoll.dev/addresses":null,"k8s.v1.cni.cncf.io/network-status":null}}}`)},
+		{
+			"a label beside what the controller writes", only,
+			patch(`{"metadata":{"labels":{"app":"db"},"annotations":{"atoll.dev/attachments":"[]"}}}`),
+		},
+		{
+			"what the controller writes", "",
+			patch(
+				`{"metadata":{"annotations":{"atoll.dev/attachments":"[]","atoll.dev/addresses":"10.0.0.5","k8s.v1.cni.cncf.io/network-status":"[]"}}}`),
+		},
+		{
+			"that it is gone",
+			"",
+			patch(`{"metadata":{"annotations":{"atoll.dev/attachments":null,"atoll.dev/addresses":null,"k8s.v1.cni.cncf.io/network-status":null}}}`),
+		},
 	})
 }
 
@@ -143,7 +156,8 @@ func stolenAnnotations(t *testing.T, admin, thief kubernetes.Interface) {
 			return err
 		}
 	}
-	const ofServices, ofNodes = "one annotation of services, atoll.dev/service-addresses, and nothing else", "one annotation of nodes, atoll.dev/node, and nothing else"
+	const ofServices, ofNodes = "one annotation of services, atoll.dev/service-addresses, and nothing else",
+		"one annotation of nodes, atoll.dev/node, and nothing else"
 	tries(t, admin, "atoll-controller", []theft{
 		{"a selector", ofServices, service(`{"spec":{"selector":{"app":"thief"}}}`)},
 		{"a node port", ofServices, service(`{"spec":{"type":"NodePort"}}`)},
@@ -171,7 +185,11 @@ func stolenSlices(t *testing.T, admin, thief kubernetes.Interface) {
 	}
 	for namespace, service := range map[string]string{"stolen": "web", "kube-system": "kube-dns", "default": "kubernetes"} {
 		_, err := admin.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Name: "stolen", Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "stolen", Labels: map[string]string{
+					discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+				},
+			},
 			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.5"}}},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -182,7 +200,9 @@ func stolenSlices(t *testing.T, admin, thief kubernetes.Interface) {
 		})
 	}
 	mirror := func(name string, change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
-		out := intake.Mirror(model.Mirror{Network: "red", Source: model.SliceKey{Namespace: "stolen", Name: name}, SourceUID: "u", Service: "web"})
+		out := intake.Mirror(model.Mirror{
+			Network: "red", Source: model.SliceKey{Namespace: "stolen", Name: name}, SourceUID: "u", Service: "web",
+		})
 		out.AddressType, out.Endpoints = discoveryv1.AddressTypeIPv4, endpoint(false)
 		change(out)
 		return out
@@ -225,24 +245,38 @@ func stolenSlices(t *testing.T, admin, thief kubernetes.Interface) {
 		{"a slice of the Service kubernetes", only, create("default", of("kubernetes"))},
 		{"a slice of kube-dns", only, create("kube-system", of("kube-dns"))},
 		{"a mirror that is ready", only, create("stolen", lead)},
-		{"a mirror that says nothing of readiness, and so is ready", only, create("stolen", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil })},
-		{"a mirror for kube-proxy", only, create("stolen", func(s *discoveryv1.EndpointSlice) { delete(s.Labels, "service.kubernetes.io/service-proxy-name") })},
+		{
+			"a mirror that says nothing of readiness, and so is ready", only, create("stolen",
+				func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = nil }),
+		},
+		{
+			"a mirror for kube-proxy", only, create("stolen",
+				func(s *discoveryv1.EndpointSlice) { delete(s.Labels, "service.kubernetes.io/service-proxy-name") }),
+		},
 		{"a slice that is nobody's", only, create("stolen", func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelManagedBy) })},
 		{"where the Service kubernetes leads", only, update("default", "stolen", lead)},
 		{"where kube-dns leads", only, update("kube-system", "stolen", lead)},
-		{"a slice made a mirror", only, update("kube-system", "stolen", func(s *discoveryv1.EndpointSlice) { s.Labels = mirror("x", same).Labels })},
+		{
+			"a slice made a mirror", only, update("kube-system",
+				"stolen", func(s *discoveryv1.EndpointSlice) { s.Labels = mirror("x", same).Labels }),
+		},
 		{"a mirror made a Service's", only, update("stolen", there.Name, of("web"))},
 		{"a mirror that does not go", only, create("stolen", func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"a.b/c"} })},
 		{"a slice less", only, remove("kube-system", "stolen")},
 		{"a mirror", "", create("stolen", same)},
 		{"an empty mirror", "", create("stolen", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil })},
-		{"a mirror with another endpoint", "", update("stolen", there.Name, func(s *discoveryv1.EndpointSlice) { s.Endpoints = append(s.Endpoints, endpoint(false)...) })},
+		{
+			"a mirror with another endpoint", "", update("stolen", there.Name,
+				func(s *discoveryv1.EndpointSlice) { s.Endpoints = append(s.Endpoints, endpoint(false)...) }),
+		},
 		{"a mirror less", "", remove("stolen", there.Name)},
 	})
 }
 
 func stolenRoles(t *testing.T, admin, thief kubernetes.Interface) {
-	want := model.TenantRole{Tenant: "stolen", TenantUID: "u", Networks: []string{"stolen"}, Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}}}
+	want := model.TenantRole{
+		Tenant: "stolen", TenantUID: "u", Networks: []string{"stolen"}, Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}},
+	}
 	role := func(change func(*rbacv1.ClusterRole)) func(context.Context) error {
 		return func(ctx context.Context) error {
 			made := intake.TenantRole(want)
@@ -268,11 +302,16 @@ func stolenRoles(t *testing.T, admin, thief kubernetes.Interface) {
 	// From here on the role is there: what is made is another one's.
 	want.Tenant = "stolen-2"
 	networks := rbacv1.PolicyRule{APIGroups: []string{"atoll.dev"}, Resources: []string{"networks"}, Verbs: []string{"update"}}
-	const part, rights, same = "that are part of no other", "rights on atoll.dev and inspect.atoll.dev only, and by name", "of the same name only"
+	const part, rights, same = "that are part of no other", "rights on atoll.dev and inspect.atoll.dev only, and by name",
+		"of the same name only"
 	tries(t, admin, "atoll-tenant-roles", []theft{
 		{"its rights for view", part, role(func(r *rbacv1.ClusterRole) { r.Labels["rbac.authorization.k8s.io/aggregate-to-view"] = "true" })},
 		{"a label by which some role aggregates", part, role(func(r *rbacv1.ClusterRole) { r.Labels["example.com/part-of"] = "all" })},
-		{"pods of the whole cluster", rights, rule(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})},
+		{
+			"pods of the whole cluster", rights, rule(rbacv1.PolicyRule{
+				APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"},
+			}),
+		},
 		{"all Networks", rights, rule(networks)},
 		{"another role bound", same, bind(func(b *rbacv1.ClusterRoleBinding) { b.RoleRef.Name = "atoll:tenant:stolen" })},
 		{"a tenant's role", "", role(func(*rbacv1.ClusterRole) {})},
@@ -309,7 +348,8 @@ func stolenSecrets(t *testing.T, admin, thief kubernetes.Interface) {
 		}
 	}
 	const only, record = "changes the ConfigMap atoll-ovn, and writes no other", "atoll-ovn"
-	if _, err := admin.CoreV1().ConfigMaps("atoll-system").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.CoreV1().ConfigMaps("atoll-system").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: record}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -330,7 +370,8 @@ func stolenSecrets(t *testing.T, admin, thief kubernetes.Interface) {
 		}},
 	})
 	t.Run("elsewhere", func(t *testing.T) {
-		_, err := thief.CoreV1().Secrets("stolen").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "atoll-ca-node"}, Type: authority}, dry)
+		_, err := thief.CoreV1().Secrets("stolen").Create(t.Context(),
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "atoll-ca-node"}, Type: authority}, dry)
 		expect(t, err, "cannot create resource")
 	})
 }

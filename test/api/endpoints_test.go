@@ -93,7 +93,9 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 			if err := try(tenant, "eps"); test.bad && (err == nil || !strings.Contains(err.Error(), refused)) || !test.bad && err != nil {
 				t.Errorf("a tenant writes %s with %s: %v; refused: %t", who, test.address, err, test.bad)
 			}
-			for name, client := range map[string]kubernetes.Interface{"an operator": operator, "Kubernetes' controller": kubernetesOwn, "who owns the cluster": admin} {
+			for name, client := range map[string]kubernetes.Interface{
+				"an operator": operator, "Kubernetes' controller": kubernetesOwn, "who owns the cluster": admin,
+			} {
 				if err := try(client, "eps"); err != nil {
 					t.Errorf("%s writes %s with %s: %v", name, who, test.address, err)
 				}
@@ -116,14 +118,16 @@ func testEndpoints(t *testing.T, s *apiserver.Server) {
 	}
 }
 
-// testSlicesWhereNodesAreUnknown: with the settings that are shipped nobody knows which addresses are nodes', and so a tenant writes none; of each IP
-// family anew.
+// testSlicesWhereNodesAreUnknown: with the settings that are shipped nobody knows which addresses are nodes', and so a tenant
+// writes none; of each IP family anew.
 func testSlicesWhereNodesAreUnknown(t *testing.T, s *apiserver.Server) {
 	const refused = "by a Service's selector, until its AtollConfig has the nodes' ranges of that IP family"
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, "writes-endpoints", "endpointers",
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "endpoints/restricted"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices", "endpointslices/restricted"}, Verbs: []string{"*"}})
+		rbacv1.PolicyRule{
+			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices", "endpointslices/restricted"}, Verbs: []string{"*"},
+		})
 	tenant := clientFor(t, s.As("tenant", "endpointers"))
 	waitForPolicies(t, func(ctx context.Context) error { return sliceOf(ctx, tenant, "default", "172.30.0.11") })
 	for _, address := range []string{"172.30.0.11", "192.0.2.9", "2001:db8::9"} {

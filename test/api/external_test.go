@@ -69,18 +69,26 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 	)
 	admin := clientFor(t, s.RESTConfig())
 	makeNamespace(t, admin, "ext-none", map[string]string{"atoll.dev/network": "red"}, nil)
-	makeNamespace(t, admin, "ext-some", map[string]string{"atoll.dev/network": "red"}, map[string]string{"atoll.dev/external-ranges": "198.51.100.0/24, 2001:db8::/64,10.0.0.0/8"})
+	makeNamespace(t, admin, "ext-some", map[string]string{"atoll.dev/network": "red"}, map[string]string{
+		"atoll.dev/external-ranges": "198.51.100.0/24, 2001:db8::/64,10.0.0.0/8",
+	})
 	makeNamespace(t, admin, "ext-plain", nil, nil)
 	makeNamespace(t, admin, "ext-infra", map[string]string{"atoll.dev/infrastructure": "true"}, nil)
 	grant(t, admin, "atoll-loadbalancer-controller", "balancers")
-	grant(t, admin, "writes-services", "balancers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"}})
+	grant(t, admin, "writes-services", "balancers", rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"services", "services/status"}, Verbs: []string{"*"},
+	})
 	balancer := clientFor(t, s.As("balancer", "balancers"))
 	editors := map[string]kubernetes.Interface{}
 	for _, name := range []string{"ext-none", "ext-some", "ext-plain", "ext-infra"} {
 		editors[name] = editor(t, s, admin, name)
 	}
 	service := func(name string, change func(*corev1.ServiceSpec)) *corev1.Service {
-		object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}}}
+		object := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}},
+			},
+		}
 		if change != nil {
 			change(&object.Spec)
 		}
@@ -168,9 +176,15 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 		}},
 		{"a tenant publishes", assign, func() error { return publish(t.Context(), tenant, metav1.UpdateOptions{}, at("203.0.113.7")) }},
 		{"a tenant publishes a face", infra, func() error { return publish(t.Context(), tenant, metav1.UpdateOptions{}, at("100.64.0.9")) }},
-		{"a controller of load balancers publishes", "", func() error { return publish(t.Context(), balancer, metav1.UpdateOptions{}, at("203.0.113.7")) }},
+		{
+			"a controller of load balancers publishes",
+			"", func() error { return publish(t.Context(), balancer, metav1.UpdateOptions{}, at("203.0.113.7")) },
+		},
 		{"it publishes a face", infra, func() error { return publish(t.Context(), balancer, metav1.UpdateOptions{}, at("100.64.0.9")) }},
-		{"it publishes a node's address", infra, func() error { return publish(t.Context(), balancer, metav1.UpdateOptions{}, at("172.30.0.11")) }},
+		{
+			"it publishes a node's address", infra,
+			func() error { return publish(t.Context(), balancer, metav1.UpdateOptions{}, at("172.30.0.11")) },
+		},
 		{"a tenant adds an address", assign, func() error {
 			return publish(t.Context(), tenant, metav1.UpdateOptions{}, at("203.0.113.7"), at("203.0.113.6"))
 		}},
@@ -190,8 +204,8 @@ func testExternal(t *testing.T, s *apiserver.Server) {
 	}
 }
 
-// testNodesUnknown: without settings nobody writes any Service, which fails closed; and with those that are shipped, which know no nodes, nobody
-// writes one with an external address.
+// testNodesUnknown: without settings nobody writes any Service, which fails closed; and with those that are shipped, which know
+// no nodes, nobody writes one with an external address.
 func testNodesUnknown(t *testing.T, s *apiserver.Server) {
 	if err := s.Apply(t.Context(), dist+"/admission"); err != nil {
 		t.Fatal(err)

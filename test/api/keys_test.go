@@ -83,7 +83,10 @@ func testKeys(t *testing.T, s *apiserver.Server) {
 		{"others' keys", "", func() error {
 			return makePod(t.Context(), map[string]string{"atoll.development/x": ""}, map[string]string{"a": "b"})
 		}},
-		{"a namespace's label", nothing + " namespaces", func() error { return makeSpace(t.Context(), map[string]string{"atoll.dev/tenent": "acme"}, nil) }},
+		{
+			"a namespace's label", nothing + " namespaces",
+			func() error { return makeSpace(t.Context(), map[string]string{"atoll.dev/tenent": "acme"}, nil) },
+		},
 		{"a namespace's annotation", nothing + " namespaces", func() error { return makeSpace(t.Context(), nil, wrong) }},
 		{"a namespace without any", "", func() error { return makeSpace(t.Context(), map[string]string{"a": "b"}, nil) }},
 		{"a pod that is there", nothing + " pods", func() error {

@@ -26,7 +26,9 @@ func testMirrors(t *testing.T, s *apiserver.Server) {
 	controller := clientFor(t, s.As("system:serviceaccount:atoll-system:atoll-controller"))
 	create := func(ctx context.Context, client kubernetes.Interface, name, manager string, o metav1.CreateOptions) error {
 		_, err := client.DiscoveryV1().EndpointSlices("default").Create(ctx, &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: manager, "service.kubernetes.io/service-proxy-name": manager}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: manager, "service.kubernetes.io/service-proxy-name": manager},
+			},
 			AddressType: discoveryv1.AddressTypeIPv4,
 		}, o)
 		return err

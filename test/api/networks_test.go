@@ -99,25 +99,60 @@ subnets:
 		{what: "DNS by a Service", spec: "{type: vpc, dns: {mode: service, service: {namespace: a, name: dns}}}"},
 
 		{what: "service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 'fd09::/112']}"},
-		{what: "a service range of a flat Network", spec: "{type: flat, serviceCIDRs: [10.9.0.0/16]}", refusal: "only a Network of type vpc has service ranges of its own"},
+		{
+			what: "a service range of a flat Network", spec: "{type: flat, serviceCIDRs: [10.9.0.0/16]}",
+			refusal: "only a Network of type vpc has service ranges of its own",
+		},
 		{what: "no service range of a flat Network", spec: "{type: flat, serviceCIDRs: []}"},
-		{what: "who reaches a flat Network", spec: "{type: flat, compatibleWith: [{all: true}]}", refusal: "only a Network of type vpc is compatible with others"},
+		{
+			what: "who reaches a flat Network", spec: "{type: flat, compatibleWith: [{all: true}]}",
+			refusal: "only a Network of type vpc is compatible with others",
+		},
 		{what: "what a flat Network uses", spec: "{type: flat, uses: [red]}", refusal: "only a Network of type vpc uses others"},
-		{what: "whose addresses a flat Network uses", spec: "{type: flat, usesAddressesOf: [red]}", refusal: "only a Network of type vpc uses others"},
+		{
+			what: "whose addresses a flat Network uses", spec: "{type: flat, usesAddressesOf: [red]}",
+			refusal: "only a Network of type vpc uses others",
+		},
 		{what: "whose addresses a Network uses", spec: "{type: vpc, usesAddressesOf: [red], uses: [blue]}"},
 		{what: "the same one's addresses twice", spec: "{type: vpc, usesAddressesOf: [red, red]}", refusal: "Duplicate value"},
 		{what: "a nameless one's addresses", spec: "{type: vpc, usesAddressesOf: ['']}", refusal: "should be at least 1 chars long"},
-		{what: "who reaches a Network, and how", spec: "{type: vpc, compatibleWith: [{network: red, addresses: true}, {tenant: acme, mode: Routed}, {all: true, mode: ByFace}]}"},
-		{what: "one of two who reaches a Network", spec: "{type: vpc, compatibleWith: [{network: red, tenant: acme}]}", refusal: "name exactly one of network, tenant and all"},
-		{what: "nobody who reaches a Network", spec: "{type: vpc, compatibleWith: [{all: false, addresses: true}]}", refusal: "name exactly one of network, tenant and all"},
+		{
+			what: "who reaches a Network, and how",
+			spec: "{type: vpc, compatibleWith: [{network: red, addresses: true}, {tenant: acme, mode: Routed}, {all: true, mode: ByFace}]}",
+		},
+		{
+			what: "one of two who reaches a Network", spec: "{type: vpc, compatibleWith: [{network: red, tenant: acme}]}",
+			refusal: "name exactly one of network, tenant and all",
+		},
+		{
+			what: "nobody who reaches a Network", spec: "{type: vpc, compatibleWith: [{all: false, addresses: true}]}",
+			refusal: "name exactly one of network, tenant and all",
+		},
 		{what: "a mode that there is not", spec: "{type: vpc, compatibleWith: [{all: true, mode: Bridged}]}", refusal: "supported values"},
-		{what: "ranges of others' Services", spec: "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24, 'fd08::/112', 10.7.0.0/24]}, {network: blue, cidrs: [10.8.0.0/24]}]}"},
-		{what: "ranges of others' Services, of a flat Network", spec: "{type: flat, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24]}]}", refusal: "only a Network of type vpc uses others"},
-		{what: "the same one's ranges twice", spec: "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24]}, {network: red, cidrs: [10.7.0.0/24]}]}", refusal: "Duplicate value"},
+		{
+			what: "ranges of others' Services",
+			spec: "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24, 'fd08::/112', 10.7.0.0/24]}, {network: " +
+				"blue, cidrs: [10.8.0.0/24]}]}",
+		},
+		{
+			what: "ranges of others' Services, of a flat Network", spec: "{type: flat, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24]}]}",
+			refusal: "only a Network of type vpc uses others",
+		},
+		{
+			what:    "the same one's ranges twice",
+			spec:    "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: [10.8.0.0/24]}, {network: red, cidrs: [10.7.0.0/24]}]}",
+			refusal: "Duplicate value",
+		},
 		{what: "all addresses", spec: "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: [0.0.0.0/0]}]}", refusal: "must be /8 to /30"},
 		{what: "no ranges", spec: "{type: vpc, usesServiceCIDRs: [{network: red, cidrs: []}]}", refusal: "should have at least 1 items"},
-		{what: "two IPv4 service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 10.8.0.0/16]}", refusal: "two ranges must be one IPv4 and one IPv6"},
-		{what: "three service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 'fd09::/112', 'fd08::/112']}", refusal: "spec.serviceCIDRs: Too many: 3"},
+		{
+			what: "two IPv4 service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 10.8.0.0/16]}",
+			refusal: "two ranges must be one IPv4 and one IPv6",
+		},
+		{
+			what: "three service ranges", spec: "{type: vpc, serviceCIDRs: [10.9.0.0/16, 'fd09::/112', 'fd08::/112']}",
+			refusal: "spec.serviceCIDRs: Too many: 3",
+		},
 		{what: "a service range with host bits", spec: "{type: vpc, serviceCIDRs: [10.9.0.1/16]}", refusal: notMasked},
 		{what: "a service range of link-local addresses", spec: "{type: vpc, serviceCIDRs: [169.254.0.0/16]}", refusal: notHosts},
 		{what: "a service range that is a word", spec: "{type: vpc, serviceCIDRs: [all]}", refusal: notACIDR},
@@ -133,14 +168,20 @@ subnets:
 		{what: "no type", spec: "{tenant: acme}", refusal: "spec.type: Required value"},
 		{what: "unknown type", spec: "type: vlan", refusal: `spec.type: Unsupported value: "vlan": supported values: "flat", "vpc"`},
 		{what: "a field that does not exist", spec: "{type: vpc, gress: none}", refusal: `unknown field "spec.gress"`},
-		{what: "unknown egress", spec: "{type: vpc, egress: somewhere}", refusal: `spec.egress: Unsupported value: "somewhere": supported values: "none", "node"`},
+		{
+			what: "unknown egress", spec: "{type: vpc, egress: somewhere}",
+			refusal: `spec.egress: Unsupported value: "somewhere": supported values: "none", "node"`,
+		},
 		{what: "a Network that nobody dials", spec: "{type: vpc, infraIngress: None}"},
 		{what: "a Network that everybody dials", spec: "{type: vpc, infraIngress: All}"},
 		{what: "unknown ingress", spec: "{type: vpc, infraIngress: Nobody}", refusal: `spec.infraIngress: Unsupported value: "Nobody"`},
 		{what: "unknown access", spec: "{type: vpc, infraAccess: all}", refusal: `spec.infraAccess: Unsupported value: "all"`},
 		{what: "unknown mode of DNS", spec: "{type: vpc, dns: {mode: pod}}", refusal: `spec.dns.mode: Unsupported value: "pod"`},
 		{what: "DNS by no Service", spec: "{type: vpc, dns: {mode: service}}", refusal: "mode service needs the Service that answers"},
-		{what: "DNS by a Service without a name", spec: "{type: vpc, dns: {mode: service, service: {namespace: a}}}", refusal: "spec.dns.service.name: Required value"},
+		{
+			what: "DNS by a Service without a name", spec: "{type: vpc, dns: {mode: service, service: {namespace: a}}}",
+			refusal: "spec.dns.service.name: Required value",
+		},
 		{what: "vpcID with a slash", spec: "{type: vpc, vpcID: a/b}", refusal: "spec.vpcID in body should match"},
 		{what: "empty vpcID", spec: "{type: vpc, vpcID: ''}", refusal: "spec.vpcID in body should be at least 1 chars long"},
 		{what: "tenant that is no label", spec: "{type: vpc, tenant: a b}", refusal: "spec.tenant in body should match"},
@@ -150,8 +191,14 @@ subnets:
 		{what: "subnet without cidrs", spec: "{type: vpc, subnets: [{name: a}]}", refusal: "spec.subnets[0].cidrs: Required value"},
 		{what: "subnet with no cidr", spec: subnet("cidrs: []"), refusal: "spec.subnets[0].cidrs in body should have at least 1 items"},
 		{what: "subnet without name", spec: "{type: vpc, subnets: [{cidrs: [10.0.0.0/24]}]}", refusal: "spec.subnets[0].name: Required value"},
-		{what: "subnet name in capitals", spec: "{type: vpc, subnets: [{name: A, cidrs: [10.0.0.0/24]}]}", refusal: "spec.subnets[0].name in body should match"},
-		{what: "two subnets of a name", spec: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: a, cidrs: [10.0.1.0/24]}]}", refusal: "spec.subnets[1]: Duplicate value"},
+		{
+			what: "subnet name in capitals", spec: "{type: vpc, subnets: [{name: A, cidrs: [10.0.0.0/24]}]}",
+			refusal: "spec.subnets[0].name in body should match",
+		},
+		{
+			what: "two subnets of a name", spec: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: a, cidrs: [10.0.1.0/24]}]}",
+			refusal: "spec.subnets[1]: Duplicate value",
+		},
 		{what: "65 subnets", spec: manySubnets(65), refusal: "spec.subnets: Too many: 65: must have at most 64 items"},
 		{what: "64 subnets", spec: manySubnets(64)},
 
@@ -178,8 +225,14 @@ subnets:
 
 		{what: "gateway that is a word", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [router]"), refusal: notAnIP},
 		{what: "gateway with a length", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.0.1/24]"), refusal: notAnIP},
-		{what: "gateway outside", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.1.1]"), refusal: "a gateway must lie in a range of its subnet"},
-		{what: "two IPv4 gateways", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.0.1, 10.0.0.2]"), refusal: "two gateways must be one IPv4 and one IPv6"},
+		{
+			what: "gateway outside", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.1.1]"),
+			refusal: "a gateway must lie in a range of its subnet",
+		},
+		{
+			what: "two IPv4 gateways", spec: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.0.1, 10.0.0.2]"),
+			refusal: "two gateways must be one IPv4 and one IPv6",
+		},
 
 		{what: "excluded word", spec: subnet("cidrs: [10.0.0.0/24], excludeIPs: [some]"), refusal: notARange},
 		{what: "excluded half a range", spec: subnet("cidrs: [10.0.0.0/24], excludeIPs: [10.0.0.1-]"), refusal: notARange},
@@ -210,8 +263,9 @@ func manySubnets(n int) string {
 
 func testNetworkUpdates(t *testing.T, s *apiserver.Server) {
 	const (
-		before = "{type: vpc, vpcID: vpc-1, tenant: acme, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: b, cidrs: [10.0.1.0/24], gatewayIPs: [10.0.1.9]}]}"
-		fixed  = "of a subnet cannot change"
+		before = "{type: vpc, vpcID: vpc-1, tenant: acme, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: b, cidrs: " +
+			"[10.0.1.0/24], gatewayIPs: [10.0.1.9]}]}"
+		fixed = "of a subnet cannot change"
 	)
 	networks := networksOf(t, s)
 	for _, sample := range []struct {
@@ -220,17 +274,26 @@ func testNetworkUpdates(t *testing.T, s *apiserver.Server) {
 		{what: "nothing", from: before, to: before},
 		{what: "type", from: "type: vpc", to: "type: flat", refusal: "type cannot change"},
 		{what: "set vpcID", from: "type: vpc", to: "{type: vpc, vpcID: vpc-1}"},
-		{what: "change vpcID", from: before, to: strings.Replace(before, "vpc-1", "vpc-2", 1), refusal: "spec.vpcID: Invalid value: vpcID cannot change once it is set"},
+		{
+			what: "change vpcID", from: before, to: strings.Replace(before, "vpc-1",
+				"vpc-2", 1), refusal: "spec.vpcID: Invalid value: vpcID cannot change once it is set",
+		},
 		{what: "remove vpcID", from: before, to: strings.Replace(before, "vpcID: vpc-1, ", "", 1), refusal: "vpcID cannot change once it is set"},
 		{what: "change tenant", from: before, to: strings.Replace(before, "acme", "other", 1)},
 		{what: "add a subnet", from: "type: vpc", to: before},
 		{what: "remove all subnets", from: before, to: "{type: vpc, vpcID: vpc-1, tenant: acme}"},
-		{what: "swap subnets", from: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: b, cidrs: [10.0.1.0/24]}]}", to: "{type: vpc, subnets: [{name: b, cidrs: [10.0.1.0/24]}, {name: a, cidrs: [10.0.0.0/24]}]}"},
+		{
+			what: "swap subnets", from: "{type: vpc, subnets: [{name: a, cidrs: [10.0.0.0/24]}, {name: b, cidrs: [10.0.1.0/24]}]}",
+			to: "{type: vpc, subnets: [{name: b, cidrs: [10.0.1.0/24]}, {name: a, cidrs: [10.0.0.0/24]}]}",
+		},
 		{what: "change a cidr", from: before, to: strings.Replace(before, "10.0.0.0/24", "10.0.0.0/23", 1), refusal: "cidrs " + fixed},
 		{what: "add a family", from: subnet("cidrs: [10.0.0.0/24]"), to: subnet("cidrs: [10.0.0.0/24, 'fd00::/64']"), refusal: "cidrs " + fixed},
 		{what: "swap families", from: subnet("cidrs: [10.0.0.0/24, 'fd00::/64']"), to: subnet("cidrs: ['fd00::/64', 10.0.0.0/24]")},
 		{what: "change a gateway", from: before, to: strings.Replace(before, "10.0.1.9", "10.0.1.8", 1), refusal: "gatewayIPs " + fixed},
-		{what: "set a gateway", from: subnet("cidrs: [10.0.0.0/24]"), to: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.0.9]"), refusal: "gatewayIPs " + fixed},
+		{
+			what: "set a gateway", from: subnet("cidrs: [10.0.0.0/24]"), to: subnet("cidrs: [10.0.0.0/24], gatewayIPs: [10.0.0.9]"),
+			refusal: "gatewayIPs " + fixed,
+		},
 		{what: "remove a gateway", from: before, to: strings.Replace(before, ", gatewayIPs: [10.0.1.9]", "", 1), refusal: "gatewayIPs " + fixed},
 		{what: "exclude addresses", from: subnet("cidrs: [10.0.0.0/24]"), to: subnet("cidrs: [10.0.0.0/24], excludeIPs: [10.0.0.9]")},
 	} {

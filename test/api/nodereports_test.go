@@ -22,13 +22,14 @@ import (
 	"github.com/atoll-net/atoll/test/apiserver"
 )
 
-// testNodeReports: the agent of a node writes the report of that node and of no other, whether its token is a pod's or bound to a Node, or it
-// has a certificate.
+// testNodeReports: the agent of a node writes the report of that node and of no other, whether its token is a pod's or bound to a
+// Node, or it has a certificate.
 func testNodeReports(t *testing.T, s *apiserver.Server) {
 	const notYours = "written by the agent of the node that it names"
 	admin := clientFor(t, s.RESTConfig())
 	for _, name := range []string{"report-1", "report-2"} {
-		if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,8 @@ func testNodeReports(t *testing.T, s *apiserver.Server) {
 		t.Fatal(err)
 	}
 	// As docs/install.md has it.
-	bound, err := s.Kubectl(t.Context(), "create", "token", "atoll-agent", "-n", "atoll-system", "--bound-object-kind", "Node", "--bound-object-name", "report-1")
+	bound, err := s.Kubectl(t.Context(), "create", "token", "atoll-agent", "-n", "atoll-system",
+		"--bound-object-kind", "Node", "--bound-object-name", "report-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func testNodeReports(t *testing.T, s *apiserver.Server) {
 		APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"nodereports"}, Verbs: []string{"*"},
 	})
 	writers := map[string]dynamic.Interface{
-		"an agent's pod on node 1":         reporterFor(t, withToken(t, s, admin, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "agent-of-1"})),
+		"an agent's pod on node 1": reporterFor(t,
+			withToken(t, s, admin, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "agent-of-1"})),
 		"a token that is bound to node 1":  reporterFor(t, bearing(s, bound)),
 		"an agent's token without a node":  reporterFor(t, withToken(t, s, admin, nil)),
 		"an agent's certificate of node 1": reporterFor(t, s.As(agent, "atoll.dev:node:report-1")),
@@ -165,9 +168,10 @@ func writeReport(ctx context.Context, client dynamic.Interface, node string, add
 func writeReportOf(ctx context.Context, client dynamic.Interface, node string, metadata map[string]any, addresses ...any) error {
 	metadata = maps.Clone(metadata)
 	metadata["name"] = node
-	_, err := client.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeReport", "metadata": metadata,
-		"status": map[string]any{"addresses": addresses},
-	}}, metav1.CreateOptions{DryRun: dry.DryRun})
+	_, err := client.Resource(v1alpha1.SchemeGroupVersion.WithResource("nodereports")).Create(
+		ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "NodeReport", "metadata": metadata,
+			"status": map[string]any{"addresses": addresses},
+		}}, metav1.CreateOptions{DryRun: dry.DryRun})
 	return err
 }

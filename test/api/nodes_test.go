@@ -19,9 +19,12 @@ import (
 // testNodes: whoever has a kubelet's credentials takes no other node's addresses, and comes into no Network.
 func testNodes(t *testing.T, s *apiserver.Server) {
 	admin := clientFor(t, s.RESTConfig())
-	grant(t, admin, "kubelets-of-nodes", "system:nodes", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "pods"}, Verbs: []string{"create", "update", "patch", "get"}})
+	grant(t, admin, "kubelets-of-nodes", "system:nodes", rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "pods"}, Verbs: []string{"create", "update", "patch", "get"},
+	})
 	thief := clientFor(t, s.As("system:node:stolen-1", "system:nodes", "system:authenticated"))
-	made, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stolen-1", Annotations: map[string]string{"note": "mine"}}}, metav1.CreateOptions{})
+	made, err := admin.CoreV1().Nodes().Create(t.Context(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stolen-1", Annotations: map[string]string{"note": "mine"}}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +44,8 @@ func testNodes(t *testing.T, s *apiserver.Server) {
 			{"a block", byController, patch(thief, claim)},
 			{"a block, by the status", byController, patch(thief, claim, "status")},
 			{"a Node that is new", byController, func(ctx context.Context) error {
-				_, err := thief.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stolen-2", Annotations: map[string]string{model.AnnotationNode: "{}"}}}, dry)
+				_, err := thief.CoreV1().Nodes().Create(ctx,
+					&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stolen-2", Annotations: map[string]string{model.AnnotationNode: "{}"}}}, dry)
 				return err
 			}},
 			{"what a kubelet writes", "", patch(thief, `{"metadata":{"annotations":{"note":"yours"},"labels":{"a":"b"}}}`)},
@@ -51,8 +55,10 @@ func testNodes(t *testing.T, s *apiserver.Server) {
 	static := func(namespace string, change func(*corev1.Pod)) func(context.Context) error {
 		return func(ctx context.Context) error {
 			p := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Name: "web-stolen-1", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "1"}},
-				Spec:       corev1.PodSpec{NodeName: "stolen-1", Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "web-stolen-1", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "1"},
+				},
+				Spec: corev1.PodSpec{NodeName: "stolen-1", Containers: []corev1.Container{{Name: "c", Image: "none"}}},
 			}
 			if change != nil {
 				change(p)

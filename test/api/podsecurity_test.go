@@ -86,7 +86,9 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 		"unconfined seccomp of the pod": spec(func(p *corev1.PodSpec, _ *corev1.Container) {
 			p.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}}
 		}),
-		"unconfined AppArmor":         secured(corev1.SecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}),
+		"unconfined AppArmor": secured(corev1.SecurityContext{
+			AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined},
+		}),
 		"unconfined AppArmor by note": apparmor("unconfined"),
 		"SELinux of its own":          secured(corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"}}),
 		"a sysctl": spec(func(p *corev1.PodSpec, _ *corev1.Container) {
@@ -94,10 +96,14 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 		}),
 	}
 	good := map[string]*corev1.Pod{
-		"nothing":            spec(func(*corev1.PodSpec, *corev1.Container) {}),
-		"default rights":     capable("NET_BIND_SERVICE", "CHOWN"),
-		"fewer rights":       secured(corev1.SecurityContext{Privileged: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, RunAsNonRoot: &yes}),
-		"the runtime's":      secured(corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}),
+		"nothing":        spec(func(*corev1.PodSpec, *corev1.Container) {}),
+		"default rights": capable("NET_BIND_SERVICE", "CHOWN"),
+		"fewer rights": secured(corev1.SecurityContext{
+			Privileged: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, RunAsNonRoot: &yes,
+		}),
+		"the runtime's": secured(corev1.SecurityContext{
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}),
 		"AppArmor by note":   apparmor("runtime/default"),
 		"SELinux, by a type": secured(corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Type: "container_t"}}),
 		"false, said aloud":  spec(func(p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork, p.HostPID = false, false }),
@@ -143,7 +149,8 @@ func testPodSecurity(t *testing.T, s *apiserver.Server, makers map[string]kubern
 		}
 		add := func(c *corev1.SecurityContext) error {
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: "debug", Image: "none", SecurityContext: c, TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullNever,
+				Name: "debug", Image: "none", SecurityContext: c, TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+				ImagePullPolicy: corev1.PullNever,
 			}}}
 			_, err := pods.UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{DryRun: dry.DryRun})
 			return err
@@ -206,7 +213,9 @@ func testProbes(t *testing.T, s *apiserver.Server, makers map[string]kubernetes.
 		},
 		"a second container's": func(host string) *corev1.Pod {
 			return spec(func(p *corev1.PodSpec, _ *corev1.Container) {
-				p.Containers = append(p.Containers, corev1.Container{Name: "d", Image: "none", LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get(host)}}})
+				p.Containers = append(p.Containers, corev1.Container{
+					Name: "d", Image: "none", LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get(host)}},
+				})
 			})
 		},
 	}

@@ -50,7 +50,10 @@ func testServices(t *testing.T, s *apiserver.Server) {
 		{"a tenant makes a Service with another's addresses", "", func() error { return create("copy", map[string]string{addresses: "x"}) }},
 		{"a tenant asks for an address", "", func() error { return patch(tenant, merge("annotations", "atoll.dev/service-ips", "10.9.0.5")) }},
 		{"a tenant writes addresses", written, func() error { return patch(tenant, merge("annotations", addresses, "x")) }},
-		{"a tenant writes addresses through the status", written, func() error { return patch(tenant, merge("annotations", addresses, "x"), "status") }},
+		{
+			"a tenant writes addresses through the status", written,
+			func() error { return patch(tenant, merge("annotations", addresses, "x"), "status") },
+		},
 		{"the controller writes addresses", "", func() error { return patch(owner, merge("annotations", addresses, "x")) }},
 		{"the controller writes something else", "", func() error { return patch(owner, merge("annotations", addresses, "y")) }},
 		{"a tenant changes them", written, func() error { return patch(tenant, merge("annotations", addresses, "x")) }},

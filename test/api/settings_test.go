@@ -169,7 +169,8 @@ func testSettingsKept(t *testing.T, s *apiserver.Server) {
 
 	// A mistake says so, and changes nothing; also for one who starts meanwhile.
 	must(change(t, s, `{"spec":{"serviceCIDRs":["100.96.0.0/16"]}}`))
-	object := first.says("InvalidSettings", "faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/16 of serviceCIDRs; what status.active shows stays in force")
+	object := first.says("InvalidSettings",
+		"faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/16 of serviceCIDRs; what status.active shows stays in force")
 	if got := fmt.Sprint(object.Status.Active.ServiceCIDRs); got != services {
 		t.Errorf("in force are Services %s", got)
 	}

@@ -25,19 +25,25 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// testShutOut: what a thief does with a node's credentials to have the node back is refused while the node is shut out, and nobody gives them pods. The controls are
-// the same before, and the same of another node.
+// testShutOut: what a thief does with a node's credentials to have the node back is refused while the node is shut out, and
+// nobody gives them pods. The controls are the same before, and the same of another node.
 func testShutOut(t *testing.T, s *apiserver.Server) {
 	const refused = "is shut out (ConfigMap atoll-nodes-shut-out): a year later, or with --old-credentials-have-ended, atoll node admit"
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, "kubelets", "system:nodes",
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "serviceaccounts/token", "pods"}, Verbs: []string{"create", "update", "get"}},
-		rbacv1.PolicyRule{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create"}})
+		rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status", "serviceaccounts/token", "pods"},
+			Verbs: []string{"create", "update", "get"},
+		},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create"},
+		})
 	kubelet := func(node string) kubernetes.Interface {
 		return clientFor(t, s.As("system:node:"+node, "system:nodes", "system:authenticated"))
 	}
 	// A token that was made on the node before.
-	if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "out-3"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "out-3"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	agentOf3 := clientFor(t, withToken(t, s, admin, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: "out-3"}))
@@ -53,17 +59,29 @@ func testShutOut(t *testing.T, s *apiserver.Server) {
 			return err
 		}},
 		{"its kubelet makes a pod", kubelet, makePod},
-		{"its kubelet asks for a certificate", kubelet, func(ctx context.Context, who kubernetes.Interface, _ string) error { return askFor(ctx, who, request) }},
+		{
+			"its kubelet asks for a certificate", kubelet,
+			func(ctx context.Context, who kubernetes.Interface, _ string) error { return askFor(ctx, who, request) },
+		},
 		{"an agent's certificate asks for one", func(node string) kubernetes.Interface {
 			return clientFor(t, s.As(agent, "atoll.dev:node:"+node, "system:nodes", "system:authenticated"))
 		}, func(ctx context.Context, who kubernetes.Interface, _ string) error { return askFor(ctx, who, request) }},
 		{"somebody makes a Node of its name", func(string) kubernetes.Interface { return admin }, makeNode},
 		{"somebody makes a pod for it", func(string) kubernetes.Interface { return admin }, makePod},
-		{"somebody binds a pod to it", func(string) kubernetes.Interface { return admin }, func(ctx context.Context, who kubernetes.Interface, node string) error {
-			return who.CoreV1().Pods("default").Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unbound"}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}, dry)
+		{"somebody binds a pod to it", func(string) kubernetes.Interface { return admin }, func(
+			ctx context.Context, who kubernetes.Interface, node string,
+		) error {
+			return who.CoreV1().Pods("default").Bind(ctx,
+				&corev1.Binding{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unbound"}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+				}, dry)
 		}},
 	}
-	unbound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unbound"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+	unbound := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "unbound"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "c", Image: "none"}},
+		},
+	}
 	if _, err := admin.CoreV1().Pods("default").Create(t.Context(), unbound, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +109,8 @@ func testShutOut(t *testing.T, s *apiserver.Server) {
 		}
 	}
 	// Whoever has credentials of before has the node again: that is why atoll node admit asks whether these have ended.
-	wait.Eventually(t, wait.Patience, "what was admitted is there again", func(ctx context.Context) error { return makeNode(ctx, admin, "out-1") })
+	wait.Eventually(t, wait.Patience, "what was admitted is there again",
+		func(ctx context.Context) error { return makeNode(ctx, admin, "out-1") })
 	if err := askFor(t.Context(), agentOf3, request); err != nil {
 		t.Errorf("the agent asks again: %v", err)
 	}
@@ -104,7 +123,9 @@ func makeNode(ctx context.Context, who kubernetes.Interface, node string) error 
 
 func makePod(ctx context.Context, who kubernetes.Interface, node string) error {
 	_, err := who.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "on-" + node}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "on-" + node}, Spec: corev1.PodSpec{
+			NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "none"}},
+		},
 	}, dry)
 	return err
 }

@@ -42,7 +42,10 @@ func testTenants(t *testing.T, s *apiserver.Server) {
 			admins: [{kind: User, name: jo}, {kind: Group, name: acme}, {kind: ServiceAccount, name: deployer, namespace: shop}]}`, ""},
 		{"a name with a dot", "acme.corp", "{}", "at most 63 characters, and no dots"},
 		{"a name with two dashes", "acme--corp", "{}", "has no two dashes in a row"},
-		{"a flat Network with service ranges", "acme", "{networkTemplate: {type: flat, serviceCIDRs: [10.9.0.0/16]}}", "only a Network of type vpc has service ranges"},
+		{
+			"a flat Network with service ranges", "acme", "{networkTemplate: {type: flat, serviceCIDRs: [10.9.0.0/16]}}",
+			"only a Network of type vpc has service ranges",
+		},
 		{"a range that is none", "acme", "{serviceCIDRs: [ten]}", "must be a range in CIDR notation"},
 		{"two ranges of a family", "acme", "{serviceCIDRs: [10.8.0.0/16, 10.9.0.0/16]}", "two ranges must be one IPv4 and one IPv6"},
 		{"a ServiceAccount of nowhere", "acme", "{admins: [{kind: ServiceAccount, name: deployer}]}", "a ServiceAccount has a namespace"},
@@ -53,7 +56,9 @@ func testTenants(t *testing.T, s *apiserver.Server) {
 		{"a quota of Gateways below nothing", "acme", "{quotas: {gateways: -1}}", "should be greater than or equal to 0"},
 	} {
 		t.Run(sample.what, func(t *testing.T) {
-			_, err := tenants.Create(t.Context(), tenant(t, sample.name, sample.spec), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+			_, err := tenants.Create(t.Context(), tenant(t, sample.name, sample.spec), metav1.CreateOptions{
+				DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict",
+			})
 			expect(t, err, sample.refusal)
 		})
 	}
@@ -73,7 +78,10 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 	grant(t, admin, "atoll-network-admin", "operators")
 	operator, controllers := resourceOf(t, s, "networks", "operator", "operators"), clientFor(t, s.As(controller))
 	roles := []model.TenantRole{
-		{Tenant: "acme", TenantUID: "u", Networks: []string{"acme", "acme--given", "acme--lent"}, Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}}},
+		{
+			Tenant: "acme", TenantUID: "u", Networks: []string{"acme", "acme--given", "acme--lent"},
+			Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}},
+		},
 		{Tenant: "other", TenantUID: "v", Networks: []string{"other"}, Admins: []model.TenantAdmin{{Kind: "User", Name: "kim"}}},
 	}
 	// The controller has the right to give these rights.
@@ -81,7 +89,8 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 		if _, err := controllers.RbacV1().ClusterRoles().Create(t.Context(), intake.TenantRole(role), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := controllers.RbacV1().ClusterRoleBindings().Create(t.Context(), intake.TenantBinding(role), metav1.CreateOptions{}); err != nil {
+		if _, err := controllers.RbacV1().ClusterRoleBindings().Create(t.Context(), intake.TenantBinding(role),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,10 +126,22 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 		{"for his namespaces", "", func() error {
 			return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, allowedNamespaces: {matchLabels: {atoll.dev/tenant: acme, app: db}}}")
 		}},
-		{"of no tenant", "set spec.tenant to a Tenant whose admin you are", func() error { return create(t.Context(), "acme--db", "{type: vpc}") }},
-		{"of another tenant", "you are no admin of Tenant other", func() error { return create(t.Context(), "other--db", "{type: vpc, tenant: other}") }},
-		{"with another's name", "is called acme, or acme-- and more", func() error { return create(t.Context(), "other--db", "{type: vpc, tenant: acme}") }},
-		{"with the name of tenant acme-b", "is called acme, or acme-- and more", func() error { return create(t.Context(), "acme-b", "{type: vpc, tenant: acme}") }},
+		{
+			"of no tenant", "set spec.tenant to a Tenant whose admin you are",
+			func() error { return create(t.Context(), "acme--db", "{type: vpc}") },
+		},
+		{
+			"of another tenant", "you are no admin of Tenant other",
+			func() error { return create(t.Context(), "other--db", "{type: vpc, tenant: other}") },
+		},
+		{
+			"with another's name", "is called acme, or acme-- and more",
+			func() error { return create(t.Context(), "other--db", "{type: vpc, tenant: acme}") },
+		},
+		{
+			"with the name of tenant acme-b", "is called acme, or acme-- and more",
+			func() error { return create(t.Context(), "acme-b", "{type: vpc, tenant: acme}") },
+		},
 		{"a flat one", "writes Networks of type vpc only", func() error { return create(t.Context(), "acme--db", "{type: flat, tenant: acme}") }},
 		{"for all namespaces", "leave it out, or give it matchLabels with atoll.dev/tenant: acme", func() error {
 			return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, allowedNamespaces: {}}")
@@ -129,20 +150,38 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 			return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, allowedNamespaces: {matchLabels: {atoll.dev/tenant: other}}}")
 		}},
 		{"with an id", "set vpcID", func() error { return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, vpcID: vpc-other}") }},
-		{"with direct access", "direct access to the infrastructure", func() error { return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, infraAccess: direct}") }},
+		{
+			"with direct access", "direct access to the infrastructure",
+			func() error { return create(t.Context(), "acme--db", "{type: vpc, tenant: acme, infraAccess: direct}") },
+		},
 		{"he changes his Network", "", func() error { return patch("acme", `{"spec":{"egress":"none"}}`) }},
 		{"he gives it away", "a Network stays its tenant's", func() error { return patch("acme", `{"spec":{"tenant":"other"}}`) }},
 		{"he takes its tenant away", "set spec.tenant to a Tenant", func() error { return patch("acme", `{"spec":{"tenant":null}}`) }},
-		{"he opens it to all", "leave it out, or give it matchLabels", func() error { return patch("acme", `{"spec":{"allowedNamespaces":{}}}`) }},
-		{"he opens the infrastructure", "direct access to the infrastructure", func() error { return patch("acme", `{"spec":{"infraAccess":"direct"}}`) }},
+		{
+			"he opens it to all", "leave it out, or give it matchLabels", func() error { return patch("acme", `{"spec":{"allowedNamespaces":{}}}`) },
+		},
+		{
+			"he opens the infrastructure", "direct access to the infrastructure",
+			func() error { return patch("acme", `{"spec":{"infraAccess":"direct"}}`) },
+		},
 		{"he gives it an id", "set vpcID", func() error { return patch("acme", `{"spec":{"vpcID":"vpc-other"}}`) }},
-		{"he writes its finalizers", "finalizers and ownerReferences", func() error { return patch("acme", `{"metadata":{"finalizers":["a.b/c"]}}`) }},
-		{"he changes what an operator has opened, and leaves that", "", func() error { return patch("acme--given", `{"spec":{"egress":"none"}}`) }},
-		{"he changes a flat one that an operator made", "writes Networks of type vpc only", func() error { return patch("acme--lent", `{"spec":{"egress":"none"}}`) }},
+		{
+			"he writes its finalizers", "finalizers and ownerReferences",
+			func() error { return patch("acme", `{"metadata":{"finalizers":["a.b/c"]}}`) },
+		},
+		{
+			"he changes what an operator has opened, and leaves that", "",
+			func() error { return patch("acme--given", `{"spec":{"egress":"none"}}`) },
+		},
+		{
+			"he changes a flat one that an operator made", "writes Networks of type vpc only",
+			func() error { return patch("acme--lent", `{"spec":{"egress":"none"}}`) },
+		},
 		{"he changes another's", rbac, func() error { return patch("other", `{"spec":{"egress":"none"}}`) }},
 		{"he changes nobody's", rbac, func() error { return patch("nobodys", `{"spec":{"tenant":"acme"}}`) }},
 		{"he writes a status", rbac, func() error {
-			_, err := jo.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"status":{"pods":1}}`), metav1.PatchOptions{DryRun: dry}, "status")
+			_, err := jo.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"status":{"pods":1}}`), metav1.PatchOptions{DryRun: dry},
+				"status")
 			return err
 		}},
 		{"he lists all", rbac, func() error { _, err := jo.List(t.Context(), metav1.ListOptions{}); return err }},
@@ -157,17 +196,20 @@ func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 			return err
 		}},
 		{"an operator writes what he likes", "", func() error {
-			_, err := operator.Create(t.Context(), network(t, "any", "{type: vpc, tenant: other, infraAccess: direct, allowedNamespaces: {}}"), metav1.CreateOptions{DryRun: dry})
+			_, err := operator.Create(t.Context(), network(t, "any", "{type: vpc, tenant: other, infraAccess: direct, allowedNamespaces: {}}"),
+				metav1.CreateOptions{DryRun: dry})
 			return err
 		}},
 		{"a role that is stale: the Network has become another's", "you are no admin of Tenant other", func() error {
-			if _, err := operator.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"spec":{"tenant":"other"}}`), metav1.PatchOptions{}); err != nil {
+			if _, err := operator.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"spec":{"tenant":"other"}}`),
+				metav1.PatchOptions{}); err != nil {
 				return err
 			}
 			return jo.Delete(t.Context(), "acme", metav1.DeleteOptions{DryRun: dry})
 		}},
 		{"the controller writes another role", "whose names begin with atoll:tenant:", func() error {
-			_, err := controllers.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{DryRun: dry})
+			_, err := controllers.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "mine"}},
+				metav1.CreateOptions{DryRun: dry})
 			return err
 		}},
 		{"the controller deletes a role of the cluster's", "whose names begin with atoll:tenant:", func() error {

@@ -74,7 +74,8 @@ func (o Options) withEnvironment() (Options, error) {
 		o.Etcd = os.Getenv(EnvEtcd)
 	}
 	if o.KubeBin == "" || o.Etcd == "" {
-		return o, fmt.Errorf("find binaries: set %s to the directory of kube-apiserver and kubectl, and %s to etcd (`make test` does both)", EnvKubeBin, EnvEtcd)
+		return o, fmt.Errorf("find binaries: set %s to the directory of kube-apiserver and kubectl, and %s to etcd (`make test` does both)",
+			EnvKubeBin, EnvEtcd)
 	}
 	for _, path := range []string{filepath.Join(o.KubeBin, "kube-apiserver"), filepath.Join(o.KubeBin, "kubectl"), o.Etcd} {
 		if _, err := os.Stat(path); err != nil {
@@ -157,7 +158,8 @@ func apiArgs(dir, etcdURL string, port *port, secrets secrets) []string {
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--authorization-mode=RBAC",
 		"--allow-privileged",
-		// It dials an aggregated API at its Service's endpoints, of which tests make those that they serve. The Service's address would lead out of the machine.
+		// It dials an aggregated API at its Service's endpoints, of which tests make those that they serve. The Service's address would
+		// lead out of the machine.
 		"--enable-aggregator-routing",
 		// No controller makes default ServiceAccounts here, without which no pod would be admitted.
 		"--disable-admission-plugins=ServiceAccount",

@@ -24,9 +24,10 @@ func (s *Server) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// Apply applies the kustomization in dir, as its user would. Objects of a kind that the same kustomization defines
-// cannot be applied with it (kubectl looks up all kinds first), so that whoever has such applies the definitions before. An API server that has just got
-// an admission policy refuses what the policy is about until it has read the policy's parameters: then it is applied again, as its user would.
+// Apply applies the kustomization in dir, as its user would. Objects of a kind that the same kustomization defines cannot be
+// applied with it (kubectl looks up all kinds first), so that whoever has such applies the definitions before. An API server that
+// has just got an admission policy refuses what the policy is about until it has read the policy's parameters: then it is applied
+// again, as its user would.
 func (s *Server) Apply(ctx context.Context, dir string) error {
 	limit := time.After(syncWithin)
 	tick := time.NewTicker(500 * time.Millisecond)

@@ -84,16 +84,20 @@ func (r results) Print(to io.Writer) error {
 	burst := fmt.Sprintf("> %d pods/s", goalBurst)
 	row("object to NB row", "here", "goal", "", "ovn-kubernetes (UDN)", "kube-ovn")
 	row("one pod at a time", ms(r.Single), "", "", "", "")
-	row("10 pods/s", ms(r.Paced), fmt.Sprintf("p50 < %.0f ms", goalPaced), harness.Verdict(r.Paced.P50 < goalPaced), "p50 7 to 12 ms", "p50 6 to 11 ms")
+	row("10 pods/s", ms(r.Paced), fmt.Sprintf("p50 < %.0f ms", goalPaced), harness.Verdict(r.Paced.P50 < goalPaced), "p50 7 to 12 ms",
+		"p50 6 to 11 ms")
 	row("burst of 500", rate(r.Burst500), burst, harness.Verdict(r.Burst500.PodsPerSecond > goalBurst), "23 to 59 pods/s", "38 to 60 pods/s")
 	row(fmt.Sprintf("burst of %d", r.Burst.Pods), rate(r.Burst), burst, harness.Verdict(r.Burst.PodsPerSecond > goalBurst), "", "")
 	r.printLimit(row)
-	row("API writes per pod", fmt.Sprintf("%.2f", r.PatchesPerPod), fmt.Sprintf("%.0f", goalPatches), harness.Verdict(r.PatchesPerPod < goalPatches+0.005), "1 to 2", "about 6.3")
+	row("API writes per pod", fmt.Sprintf("%.2f", r.PatchesPerPod),
+		fmt.Sprintf("%.0f", goalPatches), harness.Verdict(r.PatchesPerPod < goalPatches+0.005), "1 to 2", "about 6.3")
 	row("writes of Networks' status", fmt.Sprint(r.StatusWrites), "", "", "", "")
 	row("watches of pods that the API server ended", fmt.Sprint(r.WatchesEnded), "", "", "", "")
 	row("processor time per pod", fmt.Sprintf("controller %.2f ms, everything %.2f ms", r.CPUPerPod, r.AllCPUPerPod), "", "", "", "")
-	row("memory of the controller", fmt.Sprintf("%.0f MB at %d pods", r.ControllerMB, r.pods()), "", "", "235 MB at 300 pods", "313 MB at 26,000 ports")
-	row("restart to first new pod", fmt.Sprintf("%.1f s at %d pods", r.RestartSeconds, r.pods()), "", "", "3.3 s at 300 pods", "5.1 s at 3,036 pods")
+	row("memory of the controller", fmt.Sprintf("%.0f MB at %d pods", r.ControllerMB, r.pods()), "", "", "235 MB at 300 pods",
+		"313 MB at 26,000 ports")
+	row("restart to first new pod", fmt.Sprintf("%.1f s at %d pods", r.RestartSeconds, r.pods()), "", "", "3.3 s at 300 pods",
+		"5.1 s at 3,036 pods")
 	fmt.Fprintln(t)
 	row("in the same run, alone")
 	row("API server", fmt.Sprintf("%.0f pods/s created, nobody watching", r.APIAlone))

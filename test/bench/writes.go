@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-net/atoll/test/lab"
 )
 
-// writes counts the API server's PATCH requests, and the watches of pods that it ended because they fell behind. Nobody but the controller has any
-// while we measure: there is no kubelet, and we only create.
+// writes counts the API server's PATCH requests, and the watches of pods that it ended because they fell behind. Nobody but the
+// controller has any while we measure: there is no kubelet, and we only create.
 type writes struct {
 	pods, networks, watchesEnded float64
 }

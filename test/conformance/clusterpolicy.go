@@ -111,7 +111,8 @@ func (c *cluster) defineClusterPolicies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find module %s: %w", clusterPolicyModule, err)
 	}
-	definition := filepath.Join(strings.TrimSpace(string(found)), "config", "crd", "experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml")
+	definition := filepath.Join(strings.TrimSpace(string(found)), "config", "crd",
+		"experimental", "policy.networking.k8s.io_clusternetworkpolicies.yaml")
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-f", definition},
 		{"wait", "--for=condition=Established", "--timeout=60s", "-f", definition},

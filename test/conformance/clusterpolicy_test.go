@@ -29,7 +29,10 @@ FAIL
 func TestParseTests(t *testing.T) {
 	got, whole := parseTests(printedTests)
 	want := []outcome{
-		{spec: "[network-policy-api] CNPAdminTierGress", took: 12500 * time.Millisecond, failure: "Should_support_a_'deny'_policy, Should_support_a_'pass'_policy"},
+		{
+			spec: "[network-policy-api] CNPAdminTierGress", took: 12500 * time.Millisecond,
+			failure: "Should_support_a_'deny'_policy, Should_support_a_'pass'_policy",
+		},
 		{spec: "[network-policy-api] CNPAdminTierPriorityField", took: 48 * time.Second, passed: true},
 		{spec: "[network-policy-api] CNPBaselineTierGress", failure: "it skipped itself"},
 	}

@@ -29,7 +29,9 @@ var completed = struct {
 
 // treeLayer packs a file system of Debian packages, complete with what their configuration makes.
 func treeLayer(tree, scratch string) (v1.Layer, error) {
-	layer := image.Layer{Tree: tree, Omit: left, Files: map[string]string{}, Texts: completed.texts, Dirs: map[string]fs.FileMode{}, Links: completed.links}
+	layer := image.Layer{
+		Tree: tree, Omit: left, Files: map[string]string{}, Texts: completed.texts, Dirs: map[string]fs.FileMode{}, Links: completed.links,
+	}
 	for name, from := range completed.copies {
 		layer.Files[name] = filepath.Join(tree, from)
 	}

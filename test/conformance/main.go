@@ -36,7 +36,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := options{out: os.Stdout}
-	networks := flag.String("network", string(defaultNetwork), "where the pods of the tests live: default, vpc, joined, flat, or several with commas between")
+	networks := flag.String("network", string(defaultNetwork),
+		"where the pods of the tests live: default, vpc, joined, flat, or several with commas between")
 	flag.StringVar(&o.list, "list", "full", "which specs: full, short, netpol or clusternetpol")
 	focus := flag.String("focus", "", "only specs whose name matches this regular expression")
 	flag.IntVar(&o.procs, "procs", 6, "specs that run at a time")

@@ -92,7 +92,8 @@ func (c *cluster) place(ctx context.Context, n network) error {
 		if n != joinedNetworks {
 			continue
 		}
-		if _, err := c.kubectl(ctx, nil, "wait", "--for=jsonpath={.status.joined}="+strconv.Itoa(len(to.names)), "--timeout="+placeLimit.String(), "network/"+name); err != nil {
+		if _, err := c.kubectl(ctx, nil, "wait", "--for=jsonpath={.status.joined}="+strconv.Itoa(len(to.names)),
+			"--timeout="+placeLimit.String(), "network/"+name); err != nil {
 			return err
 		}
 	}
@@ -115,12 +116,14 @@ func (c *cluster) unplace(ctx context.Context) error {
 func (c *cluster) waitPlaced(ctx context.Context, network string) error {
 	got, want := "", strings.TrimSpace("true "+network)
 	err := wait.PollUntilContextTimeout(ctx, time.Second/2, placeLimit, true, func(ctx context.Context) (bool, error) {
-		printed, err := c.kubectl(ctx, probeManifest, "create", "--dry-run=server", "-o", `jsonpath={.metadata.labels.atoll\.dev/infrastructure} {.metadata.labels.atoll\.dev/network}`, "-f", "-")
+		printed, err := c.kubectl(ctx, probeManifest, "create", "--dry-run=server",
+			"-o", `jsonpath={.metadata.labels.atoll\.dev/infrastructure} {.metadata.labels.atoll\.dev/network}`, "-f", "-")
 		got = strings.TrimSpace(printed)
 		return got == want, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait until namespaces of the tests are infrastructure, and what Network they belong to: want %q, got %q: %w", want, got, err)
+		return fmt.Errorf("wait until namespaces of the tests are infrastructure, and what Network they belong to: want %q, got %q: %w", want,
+			got, err)
 	}
 	return nil
 }

@@ -24,7 +24,9 @@ func TestPauses(t *testing.T) {
 	v := verdict{network: defaultNetwork, pauses: got, specs: []judged{{outcome: outcome{spec: "it", failure: "restarted"}}}}
 	var out bytes.Buffer
 	v.explain(&out)
-	for _, want := range []string{"failed unexpectedly", "2 times for 1s and longer", "n1 for 5.7s until 19:21:58", "n1 for 1s until 19:22:03"} {
+	for _, want := range []string{
+		"failed unexpectedly", "2 times for 1s and longer", "n1 for 5.7s until 19:21:58", "n1 for 1s until 19:22:03",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("does not show %q:\n%s", want, out.String())
 		}

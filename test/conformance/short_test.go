@@ -25,7 +25,8 @@ func TestShort(t *testing.T) {
 	o := options{
 		out: os.Stdout, list: "short", focus: regexp.MustCompile(""), procs: 6, reports: filepath.Join(source, "bin/conformance/short"),
 		sandbox: sandbox.Options{
-			Name: "atollconf", State: "/var/lib/atoll-sandbox-conformance", Source: source, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"), Overlay: sandbox.OverlaySingle,
+			Name: "atollconf", State: "/var/lib/atoll-sandbox-conformance", Source: source, Bin: bin, Program: filepath.Join(bin, "atoll-sandbox"),
+			Overlay: sandbox.OverlaySingle,
 		},
 	}
 	c, err := o.start(t.Context())

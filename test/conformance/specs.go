@@ -38,7 +38,10 @@ func lists() map[string][]selection {
 			{"[sig-network] Services should be able to create a functioning NodePort service"},
 			{"[sig-network] Services should serve multiport endpoints from pods"},
 			{"[sig-network] EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service"},
-			{"[sig-network] Netpol NetworkPolicy between server and client should ensure an IP overlapping both IPBlock.CIDR and IPBlock.Except is allowed"},
+			{
+				"[sig-network] Netpol NetworkPolicy between server and client should ensure an IP overlapping both IPBlock.CIDR " +
+					"and IPBlock.Except is allowed",
+			},
 			{"[sig-network] Netpol NetworkPolicy between server and client should stop enforcing policies after they are deleted"},
 			{"[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service Proxy [Conformance]"},
 			{"[sig-node] Probing container should be restarted with a /healthz http liveness probe"},

@@ -67,7 +67,8 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	w := newWatcher(&out, []string{"[sig-network] DNS should work [Conformance]", "[sig-network] HostPort works", "[sig-node] Probes should work"},
+	w := newWatcher(&out,
+		[]string{"[sig-network] DNS should work [Conformance]", "[sig-network] HostPort works", "[sig-node] Probes should work"},
 		exceptions{{Spec: "HostPort", Reason: "no host ports"}})
 	for piece := range slices.Chunk(printed, 7) { // it comes in pieces of any size
 		if _, err := w.Write(piece); err != nil {

@@ -93,7 +93,10 @@ func (v verdict) explain(out io.Writer) {
 	}{
 		{"failed as said", func(s judged) bool { return !s.passed && s.excepted() }, func(s judged) string { return s.reason }},
 		{"failed unexpectedly", failedUnexpectedly, func(s judged) string { return short(s.failure) }},
-		{"passed, but is an exception", func(s judged) bool { return s.passed && s.excepted() }, func(s judged) string { return "remove it: " + s.reason }},
+		{
+			"passed, but is an exception", func(s judged) bool { return s.passed && s.excepted() },
+			func(s judged) string { return "remove it: " + s.reason },
+		},
 	} {
 		if v.count(part.is) == 0 {
 			continue

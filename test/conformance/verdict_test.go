@@ -36,7 +36,9 @@ func TestJudge(t *testing.T) {
 			name:     "an exception passes",
 			list:     list[:1],
 			outcomes: []outcome{{spec: all[0], passed: true}, {spec: all[1], passed: true}, {spec: all[2], passed: true}},
-			shows:    []string{"passed, but is an exception", all[1], "remove it: no host ports", "default       3       3              0                   0"},
+			shows: []string{
+				"passed, but is an exception", all[1], "remove it: no host ports", "default       3       3              0                   0",
+			},
 		},
 		{
 			name:     "a spec that was chosen did not run",

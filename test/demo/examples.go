@@ -88,7 +88,8 @@ func (s *stage) up(ctx context.Context) error {
 	return err
 }
 
-// install does what README tells those to do who have a cluster without a network plugin. The kustomization has the sandbox's addresses, in place of flags.
+// install does what README tells those to do who have a cluster without a network plugin. The kustomization has the sandbox's
+// addresses, in place of flags.
 func (s *stage) install(ctx context.Context) error {
 	if !s.bare {
 		fmt.Println("This sandbox was started without --bare, and has Atoll already.")
@@ -99,7 +100,8 @@ func (s *stage) install(ctx context.Context) error {
 		return err
 	}
 	for _, command := range []string{"preflight", "install"} {
-		argv := s.command("central", "exec", "--", filepath.Join(root, "bin/atoll"), command, "-k", filepath.Join(root, overlay), "--kubeconfig", s.kubeconfig)
+		argv := s.command("central", "exec", "--", filepath.Join(root, "bin/atoll"), command, "-k", filepath.Join(root, overlay), "--kubeconfig",
+			s.kubeconfig)
 		if err := run(ctx, argv); err != nil {
 			return err
 		}

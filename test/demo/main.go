@@ -1,5 +1,5 @@
-// Demo shows on one machine what Atoll is for: it starts a cluster without a network, installs Atoll in it as README says, applies an example, waits until
-// all is Ready, and asks.
+// Demo shows on one machine what Atoll is for: it starts a cluster without a network, installs Atoll in it as README says,
+// applies an example, waits until all is Ready, and asks.
 //
 //   - two-networks: two Networks that use the same addresses. Every pod probes every pod, and a pod of each Network is asked what it
 //     reaches besides: names, a Service, the Kubernetes API, the outside.

@@ -1,7 +1,7 @@
 // Package docs knows the commands that README.md and docs tell people to run, and which test runs each of them.
 //
-// In flow the pages, and commands.yaml, the table of who runs what. The test of this package demands that both say the same; TestDocs (test/e2e) runs in
-// a sandbox what the table gives it.
+// In flow the pages, and commands.yaml, the table of who runs what. The test of this package demands that both say the same;
+// TestDocs (test/e2e) runs in a sandbox what the table gives it.
 package docs
 
 import (
@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Mark stands alone on a line before a block, and says that its commands are for a cluster that the sandbox is not: one where Atoll's programs are pods, a
-// registry, Docker.
+// Mark stands alone on a line before a block, and says that its commands are for a cluster that the sandbox is not: one where
+// Atoll's programs are pods, a registry, Docker.
 const Mark = "<!-- other cluster -->"
 
 // Command is one that a page tells people to run.
@@ -31,8 +31,10 @@ type Command struct {
 
 // programs begin a line that is a command. Lines of a block that begin with something else are what a command prints.
 var programs = []string{
-	"apt-get", "atoll", "bin/atoll", "bin/atoll-sandbox", "cat", "cp", "ctr", "curl", "docker", "echo", "etcdctl", "export", "git", "go", "helm", "ip", "kind", "kubectl", "ln",
-	"ls", "make", "nft", "npm", "nsenter", "ovn-appctl", "ovn-nbctl", "ovn-sbctl", "ovn-trace", "ovs-appctl", "ovs-ofctl", "ovs-vsctl", "ovsdb-client", "ovsdb-tool",
+	"apt-get", "atoll", "bin/atoll", "bin/atoll-sandbox", "cat", "cp", "ctr", "curl", "docker", "echo", "etcdctl",
+	"export", "git", "go", "helm", "ip", "kind", "kubectl", "ln",
+	"ls", "make", "nft", "npm", "nsenter", "ovn-appctl", "ovn-nbctl", "ovn-sbctl", "ovn-trace", "ovs-appctl", "ovs-ofctl", "ovs-vsctl",
+	"ovsdb-client", "ovsdb-tool",
 	"podman", "scp", "ssh", "sudo", "sysctl", "systemctl", "tcpdump", "wget",
 }
 
@@ -96,7 +98,8 @@ func Commands(page, text string) []Command {
 	return found
 }
 
-// Pages are the files that are for users, below the root of the repository: README.md and docs, but for docs/design, and for docs/cli, whose pages are what commands say about themselves.
+// Pages are the files that are for users, below the root of the repository: README.md and docs, but neither docs/design, nor
+// docs/cli, whose pages are what commands say about themselves.
 func Pages(root string) ([]string, error) {
 	pages := []string{"README.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry os.DirEntry, err error) error {
@@ -129,8 +132,8 @@ type Claims struct {
 	Fails []string `json:"fails,omitempty"`
 	// Tests are names of Go tests, and the commands that each runs, or does by other means.
 	Tests map[string][]string `json:"tests,omitempty"`
-	// Make are commands that are suites or measurements of their own: a target of the Makefile, or go test of a package. They take too long to be run by a
-	// test; what is tested is that they exist.
+	// Make are commands that are suites or measurements of their own: a target of the Makefile, or go test of a package. They
+	// take too long to be run by a test; what is tested is that they exist.
 	Make []string `json:"make,omitempty"`
 	// Like are commands that cannot be run as they are: they have names that stand for the reader's own. Nobody runs them; keep them few.
 	Like []string `json:"like,omitempty"`

@@ -14,7 +14,8 @@ import (
 
 const root = "../.."
 
-// TestEachCommandIsClaimed: who writes a command into a page says in commands.yaml which test runs it, or marks its block; and no claim outlives its command.
+// TestEachCommandIsClaimed: who writes a command into a page says in commands.yaml which test runs it, or marks its block; and no
+// claim outlives its command.
 func TestEachCommandIsClaimed(t *testing.T) {
 	pages, err := Pages(root)
 	if err != nil {

@@ -17,8 +17,8 @@ var (
 	scheme = regexp.MustCompile(`^[a-z]+:`)
 )
 
-// Anchors are the names by which GitHub lets links lead to the headings of a page: lower case, without punctuation, spaces as dashes, and a number where a
-// name has been there before.
+// Anchors are the names by which GitHub lets links lead to the headings of a page: lower case, without punctuation, spaces as
+// dashes, and a number where a name has been there before.
 func Anchors(text string) map[string]bool {
 	anchors, seen, fenced := map[string]bool{}, map[string]int{}, false
 	for line := range strings.Lines(text) {

@@ -126,7 +126,8 @@ func TestPagesThatCodeNames(t *testing.T) {
 	page, count := regexp.MustCompile(`\bdocs/[A-Za-z/-]+\.md(?:#[a-z0-9-]+)?`), 0
 	for _, dir := range []string{"cmd", "pkg", "dist", "images", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".yaml", ".json"}, filepath.Ext(path)) || filepath.Dir(path) == filepath.Join(root, "test/docs") {
+			if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".yaml", ".json"}, filepath.Ext(path)) ||
+				filepath.Dir(path) == filepath.Join(root, "test/docs") {
 				return err
 			}
 			text, err := os.ReadFile(path)

@@ -78,7 +78,9 @@ func TestAttacksFromANetwork(t *testing.T) {
 			}
 		}
 	}
-	for _, address := range []string{"169.254.169.254", "169.254.100.1", "169.254.100.2", "169.254.100.5", "169.254.100.6", "fdd7:5e3c:91a4::a701:2"} {
+	for _, address := range []string{
+		"169.254.169.254", "169.254.100.1", "169.254.100.2", "169.254.100.5", "169.254.100.6", "fdd7:5e3c:91a4::a701:2",
+	} {
 		for _, port := range []uint16{80, 10250, 9411, 9414} {
 			aims = append(aims, aim{"the porthole and metadata", netip.MustParseAddr(address), port, ""})
 		}
@@ -87,13 +89,14 @@ func TestAttacksFromANetwork(t *testing.T) {
 		if a.node == "" {
 			continue
 		}
-		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
-			conn, err := env.DialFrom(ctx, a.node, "tcp", netip.AddrPortFrom(a.address, a.port).String())
-			if err == nil {
-				err = conn.Close()
-			}
-			return err
-		})
+		cluster.Eventually(t, cluster.Patience,
+			fmt.Sprintf("%s at %s port %d listens", a.what, a.address, a.port), func(ctx context.Context) error {
+				conn, err := env.DialFrom(ctx, a.node, "tcp", netip.AddrPortFrom(a.address, a.port).String())
+				if err == nil {
+					err = conn.Close()
+				}
+				return err
+			})
 	}
 	dialAll(t, mallory, aims)
 	forgeAll(t, mallory, sibling, others)
@@ -138,7 +141,9 @@ func forgeAll(t *testing.T, from, sibling *corev1.Pod, victims []*corev1.Pod) {
 	t.Helper()
 	router := env.RouterMAC(t, from.Namespace+"/a:gateway")
 	forged := cluster.NewToken(t)
-	sources := []string{cluster.OwnAddress(t, sibling), sibling.Status.PodIP, from.Status.PodIP, "169.254.100.2", env.NodeAddresses(t, "n1")[0].String()}
+	sources := []string{
+		cluster.OwnAddress(t, sibling), sibling.Status.PodIP, from.Status.PodIP, "169.254.100.2", env.NodeAddresses(t, "n1")[0].String(),
+	}
 	for _, victim := range victims {
 		sources = append(sources, victim.Status.PodIP)
 	}
@@ -151,7 +156,8 @@ func forgeAll(t *testing.T, from, sibling *corev1.Pod, victims []*corev1.Pod) {
 	}
 	// What is sent in the same way to whom it may reach arrives, and frames of a port keep their order.
 	honest := cluster.NewToken(t)
-	env.Forge(t, from, honest, "-source", cluster.OwnAddress(t, from), "-target", cluster.OwnAddress(t, sibling), "-target-mac", cluster.AttachmentOf(t, sibling).MAC)
+	env.Forge(t, from, honest, "-source", cluster.OwnAddress(t, from), "-target", cluster.OwnAddress(t, sibling), "-target-mac",
+		cluster.AttachmentOf(t, sibling).MAC)
 	cluster.Eventually(t, cluster.Patience, "the honest frame", func(ctx context.Context) error { return env.Saw(ctx, sibling, honest) })
 	for _, victim := range victims {
 		if err := env.Saw(t.Context(), victim, forged); err == nil {

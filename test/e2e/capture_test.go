@@ -55,8 +55,9 @@ func senders(path string) (map[string]map[netip.Addr]int, error) {
 	return out, nil
 }
 
-// TestCaptureByTheAPI: by a kubeconfig alone the admin of a namespace gets the packets of its pods, each with its pod; none of those that pods with the same
-// addresses in another Network send at the same time. Nobody else gets them, nor does who may only edit.
+// TestCaptureByTheAPI: by a kubeconfig alone the admin of a namespace gets the packets of its pods, each with its pod; none of
+// those that pods with the same addresses in another Network send at the same time. Nobody else gets them, nor does who may only
+// edit.
 func TestCaptureByTheAPI(t *testing.T) {
 	t.Parallel()
 	const red, blue = "capture-red", "capture-blue"
@@ -64,14 +65,16 @@ func TestCaptureByTheAPI(t *testing.T) {
 	for _, ns := range []string{red, blue} {
 		env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 		env.Namespace(t, ns, ns)
-		specs = append(specs, cluster.PodSpec{Namespace: ns, Name: "one", Node: "n1", NICs: `[{"ip":"10.0.0.71"}]`}, cluster.PodSpec{Namespace: ns, Name: "two", Node: "n2", NICs: `[{"ip":"10.0.0.72"}]`})
+		specs = append(specs, cluster.PodSpec{Namespace: ns, Name: "one", Node: "n1", NICs: `[{"ip":"10.0.0.71"}]`},
+			cluster.PodSpec{Namespace: ns, Name: "two", Node: "n2", NICs: `[{"ip":"10.0.0.72"}]`})
 	}
 	var keys []*corev1.Pod
 	for _, s := range specs {
 		keys = append(keys, env.Pod(t, s))
 	}
 	env.WaitReady(t, keys...)
-	redAdmin, blueAdmin, editor := env.named(t, red, "capturer", "admin"), env.named(t, blue, "capturer", "admin"), env.named(t, red, "editor", "edit")
+	redAdmin, blueAdmin, editor := env.named(t, red, "capturer", "admin"), env.named(t, blue, "capturer", "admin"), env.named(t, red, "editor",
+		"edit")
 	file := filepath.Join(t.TempDir(), "packets")
 	one, two := netip.MustParseAddr("10.0.0.71"), netip.MustParseAddr("10.0.0.72")
 	cluster.Eventually(t, cluster.Patience, "packets of the Network's own pods are captured, and no others", func(ctx context.Context) error {

@@ -19,8 +19,9 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// TestCompatibility: two consumers reach a provider's pods and Services, by address and by name, on the same node and on another. One of
-// them is another tenant's. All have the same addresses. Nobody else reaches it, nor it them, nor they each other; and when it ends, it ends.
+// TestCompatibility: two consumers reach a provider's pods and Services, by address and by name, on the same node and on another.
+// One of them is another tenant's. All have the same addresses. Nobody else reaches it, nor it them, nor they each other; and
+// when it ends, it ends.
 func TestCompatibility(t *testing.T) {
 	t.Parallel()
 	const shop, near, far, stranger = "compat-shop", "compat-near", "compat-far", "compat-stranger"
@@ -39,8 +40,11 @@ func TestCompatibility(t *testing.T) {
 	both := corev1.IPFamilyPolicyRequireDualStack
 	ports := []corev1.ServicePort{{Name: "echo", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}
 	service := env.Service(t, shop, "web", corev1.ServiceSpec{IPFamilyPolicy: &both, Ports: ports})
-	headless := corev1.ServiceSpec{IPFamilyPolicy: &both, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: ports}
-	if _, err := env.Clients.Kube.CoreV1().Services(shop).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{}); err != nil {
+	headless := corev1.ServiceSpec{
+		IPFamilyPolicy: &both, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: ports,
+	}
+	if _, err := env.Clients.Kube.CoreV1().Services(shop).Create(t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pods := map[string]*corev1.Pod{}
@@ -97,7 +101,9 @@ func TestCompatibility(t *testing.T) {
 	all := []wire.Protocol{wire.TCP, wire.UDP, wire.ICMP}
 	finds := func(from string, want bool) {
 		t.Helper()
-		for name, at := range map[string][]netip.Addr{"web." + shop + ".svc.cluster.local": vips, "peers." + shop + ".svc.cluster.local": faces(shop)} {
+		for name, at := range map[string][]netip.Addr{
+			"web." + shop + ".svc.cluster.local": vips, "peers." + shop + ".svc.cluster.local": faces(shop),
+		} {
 			if want {
 				env.Resolves(t, pods[from], name, at)
 				continue

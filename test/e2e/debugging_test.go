@@ -48,17 +48,36 @@ func faults() []fault {
 	central := func(name string) cluster.Daemon { return cluster.Daemon{Place: sandbox.Central, Name: name} }
 	node := func(name string) cluster.Daemon { return cluster.Daemon{Place: deadNode, Name: name} }
 	return []fault{
-		{what: "no controller leads", stop: central("atoll-controller"), reasons: []string{model.ReasonControllerAway}, says: "no atoll-controller leads", network: model.ReasonControllerAway},
 		{
-			what: "the northbound database is away", stop: central("ovn-nb"), reasons: []string{model.ReasonDatabaseUnreachable}, says: "northbound database",
+			what: "no controller leads", stop: central("atoll-controller"), reasons: []string{model.ReasonControllerAway},
+			says: "no atoll-controller leads", network: model.ReasonControllerAway,
+		},
+		{
+			what: "the northbound database is away", stop: central("ovn-nb"), reasons: []string{model.ReasonDatabaseUnreachable},
+			says:  "northbound database",
 			phase: v1alpha1.NetworkUnknown, reason: model.ReasonDatabaseUnreachable,
 		},
 		{what: "ovn-northd is away", stop: central("ovn-northd"), reasons: []string{model.ReasonNorthdBehind}, says: "ovn-northd"},
-		{what: "the southbound database is away", stop: central("ovn-sb"), reasons: []string{model.ReasonSouthboundUnreachable}, says: "southbound database"},
-		{what: "ovn-controller of the node is away", stop: node("ovn-controller"), reasons: []string{model.ReasonOVNControllerBehind}, says: "ovn-controller of node " + deadNode},
-		{what: "ovs-vswitchd of the node is away", stop: node("ovs-vswitchd"), reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox"}, says: "vswitch"},
-		{what: "ovsdb-server of the node is away", stop: node("ovsdb-server"), reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox", "NetworkNotReady"}, says: "vSwitch"},
-		{what: "the agent of the node is away", stop: node("atoll-agent"), reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"}, says: "atoll-agent of this node does not answer"},
+		{
+			what: "the southbound database is away", stop: central("ovn-sb"), reasons: []string{model.ReasonSouthboundUnreachable},
+			says: "southbound database",
+		},
+		{
+			what: "ovn-controller of the node is away", stop: node("ovn-controller"), reasons: []string{model.ReasonOVNControllerBehind},
+			says: "ovn-controller of node " + deadNode,
+		},
+		{
+			what: "ovs-vswitchd of the node is away", stop: node("ovs-vswitchd"),
+			reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox"}, says: "vswitch",
+		},
+		{
+			what: "ovsdb-server of the node is away", stop: node("ovsdb-server"),
+			reasons: []string{model.ReasonSwitchAway, "FailedCreatePodSandBox", "NetworkNotReady"}, says: "vSwitch",
+		},
+		{
+			what: "the agent of the node is away", stop: node("atoll-agent"), reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"},
+			says: "atoll-agent of this node does not answer",
+		},
 	}
 }
 
@@ -137,7 +156,9 @@ func checkRow(t *testing.T, page string, f fault) {
 
 // toldWhy looks for the Event on a pod that names a fault.
 func toldWhy(ctx context.Context, p *corev1.Pod, f fault) (string, error) {
-	events, err := env.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+	events, err := env.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.uid=" + string(p.UID),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -169,8 +190,12 @@ func saysOf(ctx context.Context, f fault) error {
 // which pod, and goes without it when the pod has gone.
 func TestASubnetInUseStays(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.NetworkSpec{
-		"shrinking":      {Subnets: []v1alpha1.Subnet{cluster.Subnet("back", "10.0.1.0/24"), cluster.Subnet("front", "10.0.0.0/24")}},
-		"shrinking-flat": {Type: v1alpha1.NetworkFlat, Subnets: []v1alpha1.Subnet{cluster.Subnet("back", "10.246.1.0/24"), cluster.Subnet("front", "10.246.0.0/24")}},
+		"shrinking": {Subnets: []v1alpha1.Subnet{cluster.Subnet("back", "10.0.1.0/24"), cluster.Subnet("front", "10.0.0.0/24")}},
+		"shrinking-flat": {
+			Type: v1alpha1.NetworkFlat, Subnets: []v1alpha1.Subnet{
+				cluster.Subnet("back", "10.246.1.0/24"), cluster.Subnet("front", "10.246.0.0/24"),
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,8 +238,8 @@ func TestAPodWithoutRoomHoldsNothing(t *testing.T) {
 	env.WaitReady(t, p)
 }
 
-// TestAPodThatMayNotBeWrittenHoldsNothing: a policy of somebody else's keeps the controller from writing a pod's addresses on it. The pod is told, and has no
-// port and no address, which others get; it gets its network when it may.
+// TestAPodThatMayNotBeWrittenHoldsNothing: a policy of somebody else's keeps the controller from writing a pod's addresses on it.
+// The pod is told, and has no port and no address, which others get; it gets its network when it may.
 func TestAPodThatMayNotBeWrittenHoldsNothing(t *testing.T) {
 	t.Parallel()
 	env.Network(t, "forbidden", v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})

@@ -67,7 +67,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// shims are the programs that pages name, as functions of bash: where they work in a sandbox. What atoll writes into its directory goes with the sandbox.
+// shims are the programs that pages name, as functions of bash: where they work in a sandbox. What atoll writes into its
+// directory goes with the sandbox.
 const shims = `set -euo pipefail
 box() { %[1]s --state=%[2]s "$@"; }
 on_node() { box node exec n1 -- "$@"; }

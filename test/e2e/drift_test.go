@@ -126,7 +126,8 @@ func damages(port, group string) []damage {
 		{"delete the routes out", []string{"lr-route-del", "red"}},
 		{"add to the routes out", []string{
 			"--", "--id=@r", "create", "Logical_Router_Static_Route", "ip_prefix=8.8.8.8/32", "nexthop=10.0.0.10",
-			"external_ids:atoll.dev/owner=Network/red", "external_ids:atoll.dev/network=red", "--", "add", "Logical_Router", "red", "static_routes", "@r",
+			"external_ids:atoll.dev/owner=Network/red", "external_ids:atoll.dev/network=red", "--", "add", "Logical_Router", "red", "static_routes",
+			"@r",
 		}},
 		{"delete a load balancer", []string{"lb-del", service}},
 		{"lead a Service elsewhere", []string{"set", "Load_Balancer", service, `vips:"10.96.0.1:443"="10.0.0.10:8080"`}},

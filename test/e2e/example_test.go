@@ -125,7 +125,11 @@ func TestCommandsOfTheDemo(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"kubectl", "get", "networks"}, []string{"NAME", "TYPE", "PHASE", "PODS", "AGE", "red", "blue", "default", "vpc", "flat", "Ready"}},
+		{
+			[]string{"kubectl", "get", "networks"}, []string{
+				"NAME", "TYPE", "PHASE", "PODS", "AGE", "red", "blue", "default", "vpc", "flat", "Ready",
+			},
+		},
 		{[]string{"kubectl", "get", "pods", "-A", "-o", "wide"}, []string{"100.64.", "n1", "n2", "n3", "Running"}},
 		{[]string{"ovn-nbctl", "show", "red"}, []string{"router", "10.0.0.1/24", "10.0.1.1/24"}},
 		{[]string{"node", "exec", "n1", "--", "ovs-vsctl", "show"}, []string{"br-int", "geneve"}},

@@ -26,7 +26,8 @@ import (
 // awayWithin is how long it may take until Kubernetes says that a node is away, and explain with it.
 const awayWithin = 3 * time.Minute
 
-// broken is a set-up that does not work: atoll explain alone says why, of which object, and what to do; before, and after it is mended, that it works.
+// broken is a set-up that does not work: atoll explain alone says why, of which object, and what to do; before, and after it is
+// mended, that it works.
 type broken struct {
 	what string
 	// ask is the question. says: the verdict has all of them; the objects are named by kind and name.
@@ -71,11 +72,14 @@ func (c *suite) explain(ctx context.Context, database bool, ask ...string) (reac
 // explainNetworks are six, of which four have the same addresses; pods of the second reach those of the first.
 func explainNetworks(t *testing.T) []*corev1.Pod {
 	t.Helper()
-	env.Apply(t, "{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: ex-acme}, spec: {}}\n---\n{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: ex-other}, spec: {}}\n")
+	env.Apply(t,
+		"{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: ex-acme}, spec: {}}\n---\n{apiVersion: atoll.dev/v1alpha1, kind: "+
+			"Tenant, metadata: {name: ex-other}, spec: {}}\n")
 	t.Cleanup(func() {
 		ctx, cancel := cluster.AfterTest()
 		defer cancel()
-		if out, err := env.Box.Exec(ctx, sandbox.Central, "kubectl", "--kubeconfig="+env.Box.Kubeconfig(), "delete", "tenant", "ex-acme", "ex-other", "--wait=false"); err != nil {
+		if out, err := env.Box.Exec(ctx, sandbox.Central, "kubectl", "--kubeconfig="+env.Box.Kubeconfig(), "delete",
+			"tenant", "ex-acme", "ex-other", "--wait=false"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
@@ -98,7 +102,10 @@ func explainNetworks(t *testing.T) []*corev1.Pod {
 			labelNamespace(t, name, map[string]string{model.LabelTenant: "ex-acme"})
 		}
 		for n := range 5 {
-			pods = append(pods, env.Pod(t, cluster.PodSpec{Namespace: name, Name: fmt.Sprintf("p%d", n), Node: fmt.Sprintf("n%d", n%3+1), App: fmt.Sprintf("app%d", n)}))
+			pods = append(pods,
+				env.Pod(t, cluster.PodSpec{
+					Namespace: name, Name: fmt.Sprintf("p%d", n), Node: fmt.Sprintf("n%d", n%3+1), App: fmt.Sprintf("app%d", n),
+				}))
 		}
 	}
 	env.Service(t, "ex-a", "app1", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
@@ -142,7 +149,9 @@ func policyFor(t *testing.T, name, subject, allowed string) func() {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": subject}},
-			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": allowed}}}}}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{
+				{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": allowed}}}}},
+			},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -168,11 +177,15 @@ func brokenSetups() []broken {
 	}
 	return []broken{
 		{
-			what: "wrong policy", ask: dialling("ex-a/p0", "ex-a/p1"), says: []string{"by policy", "pod ex-a/p1", "isolated by NetworkPolicy/ex-a/wrong", "kubectl describe networkpolicy -n ex-a wrong"},
+			what: "wrong policy", ask: dialling("ex-a/p0", "ex-a/p1"), says: []string{
+				"by policy", "pod ex-a/p1", "isolated by NetworkPolicy/ex-a/wrong", "kubectl describe networkpolicy -n ex-a wrong",
+			},
 			brk: func(t *testing.T) func() { return policyFor(t, "wrong", "app1", "app4") },
 		},
 		{
-			what: "missing label", ask: dialling("ex-a/p0", "ex-a/p2"), says: []string{"isolated by NetworkPolicy/ex-a/labels", "would allow it if pod ex-a/p0 had the label app=app0"},
+			what: "missing label", ask: dialling("ex-a/p0", "ex-a/p2"), says: []string{
+				"isolated by NetworkPolicy/ex-a/labels", "would allow it if pod ex-a/p0 had the label app=app0",
+			},
 			brk: func(t *testing.T) func() {
 				deletePolicy := policyFor(t, "labels", "app2", "app0")
 				awaitExplained(t, true, cluster.Patience, false, dialling("ex-a/p0", "ex-a/p2"))
@@ -185,7 +198,10 @@ func brokenSetups() []broken {
 			},
 		},
 		{
-			what: "full subnet", ask: dialling("ex-c/p0", "ex-c/last"), says: []string{"by pod", "pod ex-c/last has no port in OVN", "SubnetFull", `subnet`, "tiny", "kubectl describe pod -n ex-c last"}, fresh: true,
+			what: "full subnet", ask: dialling("ex-c/p0",
+				"ex-c/last"),
+			says:  []string{"by pod", "pod ex-c/last has no port in OVN", "SubnetFull", `subnet`, "tiny", "kubectl describe pod -n ex-c last"},
+			fresh: true,
 			brk: func(t *testing.T) func() {
 				var full []*corev1.Pod
 				const nics = `[{"subnet":"tiny"}]`
@@ -207,7 +223,11 @@ func brokenSetups() []broken {
 			},
 		},
 		{
-			what: "deleted row", ask: dialling("ex-a/p0", "ex-a/p3"), says: []string{"pod ex-a/p3 has no port in OVN", "and it should: the objects ask for it", "Logical_Switch_Port ex-a/p3", "does a controller lead"}, database: true,
+			what: "deleted row", ask: dialling("ex-a/p0",
+				"ex-a/p3"),
+			says: []string{
+				"pod ex-a/p3 has no port in OVN", "and it should: the objects ask for it", "Logical_Switch_Port ex-a/p3", "does a controller lead",
+			}, database: true,
 			brk: func(t *testing.T) func() {
 				lead := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-controller"})
 				answer := env.Stop(t, cluster.Daemon{Place: sandbox.Central, Name: "atoll-inspect"})
@@ -222,7 +242,8 @@ func brokenSetups() []broken {
 			},
 		},
 		{
-			what: "wrong tenant", ask: dialling("ex-d/p0", "ex-stray/lost"), says: []string{"pod ex-stray/lost", `Network "ex-d"`, "kubectl describe pod -n ex-stray lost"}, fresh: true,
+			what: "wrong tenant", ask: dialling("ex-d/p0",
+				"ex-stray/lost"), says: []string{"pod ex-stray/lost", `Network "ex-d"`, "kubectl describe pod -n ex-stray lost"}, fresh: true,
 			brk: func(t *testing.T) func() {
 				env.Namespace(t, "ex-stray", "ex-d")
 				labelNamespace(t, "ex-stray", map[string]string{model.LabelTenant: "ex-other"})
@@ -231,23 +252,30 @@ func brokenSetups() []broken {
 			},
 		},
 		{
-			what: "no endpoints", ask: []string{"ex-a/p0", "svc/ex-a/app1", "--port=80"}, says: []string{"by load balancer", "Service/ex-a/app1 has no endpoint", "kubectl get endpointslices -n ex-a -l kubernetes.io/service-name=app1"},
+			what: "no endpoints", ask: []string{"ex-a/p0", "svc/ex-a/app1", "--port=80"}, says: []string{
+				"by load balancer", "Service/ex-a/app1 has no endpoint", "kubectl get endpointslices -n ex-a -l kubernetes.io/service-name=app1",
+			},
 			brk: func(t *testing.T) func() {
 				labelPod(t, "ex-a", "p1", "renamed")
 				return func() { labelPod(t, "ex-a", "p1", "app1") }
 			},
 		},
 		{
-			what: "DNS off", ask: []string{"ex-b/p0", "app1.ex-a.svc", "--port=80"}, says: []string{"app1.ex-a.svc", "Network ex-b has dns.mode none", "spec.dns.mode: node of Network ex-b"},
-			brk: setNetwork("ex-b", func(s *v1alpha1.NetworkSpec) { s.DNS = &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone} }, func(s *v1alpha1.NetworkSpec) { s.DNS = nil }),
+			what: "DNS off", ask: []string{"ex-b/p0", "app1.ex-a.svc", "--port=80"}, says: []string{
+				"app1.ex-a.svc", "Network ex-b has dns.mode none", "spec.dns.mode: node of Network ex-b",
+			},
+			brk: setNetwork("ex-b", func(s *v1alpha1.NetworkSpec) { s.DNS = &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone} },
+				func(s *v1alpha1.NetworkSpec) { s.DNS = nil }),
 		},
 		{
-			what: "conflicting prefixes", ask: dialling("ex-b/p0", "ex-a/p0"), says: []string{"by compatibility", "Network ex-b", "10.0.0.0/24", "kubectl get network ex-"},
+			what: "conflicting prefixes", ask: dialling("ex-b/p0",
+				"ex-a/p0"), says: []string{"by compatibility", "Network ex-b", "10.0.0.0/24", "kubectl get network ex-"},
 			brk: setNetwork("ex-a", func(s *v1alpha1.NetworkSpec) { s.CompatibleWith[0].Mode = v1alpha1.CompatibilityRouted },
 				func(s *v1alpha1.NetworkSpec) { s.CompatibleWith[0].Mode = v1alpha1.CompatibilityByFace }),
 		},
 		{
-			what: "node down", ask: dialling("ex-a/p0", "ex-a/p4"), says: []string{"by node", "node n2, where pod ex-a/p4 is, is away", "kubectl describe node n2"}, within: awayWithin,
+			what: "node down", ask: dialling("ex-a/p0",
+				"ex-a/p4"), says: []string{"by node", "node n2, where pod ex-a/p4 is, is away", "kubectl describe node n2"}, within: awayWithin,
 			brk: func(t *testing.T) func() {
 				var starts []func()
 				for _, name := range []string{"kubelet", "ovs-vswitchd"} {
@@ -278,26 +306,28 @@ func brokenSetups() []broken {
 func awaitExplained(t *testing.T, reached bool, within time.Duration, database bool, ask []string, says ...string) {
 	t.Helper()
 	last := ""
-	cluster.Eventually(t, within, fmt.Sprintf("atoll explain %s: reached %t", strings.Join(ask, " "), reached), func(ctx context.Context) error {
-		have, verdict, err := env.explain(ctx, database, ask...)
-		if err != nil {
-			return err
-		}
-		if last = verdict; have != reached {
-			return fmt.Errorf("it says %s", verdict)
-		}
-		for _, want := range says {
-			if !strings.Contains(verdict, want) {
-				return fmt.Errorf("it says %s, without %q", verdict, want)
+	cluster.Eventually(t, within,
+		fmt.Sprintf("atoll explain %s: reached %t", strings.Join(ask, " "), reached), func(ctx context.Context) error {
+			have, verdict, err := env.explain(ctx, database, ask...)
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			if last = verdict; have != reached {
+				return fmt.Errorf("it says %s", verdict)
+			}
+			for _, want := range says {
+				if !strings.Contains(verdict, want) {
+					return fmt.Errorf("it says %s, without %q", verdict, want)
+				}
+			}
+			return nil
+		})
 	t.Log(last)
 }
 
-// TestExplainNamesWhatIsBroken breaks ten set-ups in a cluster of thirty pods in six Networks. atoll explain alone names what is wrong, the object by its
-// kind and name, and what to do, by its exit status too; and says that it works, before and after. So does the page of atoll ui.
+// TestExplainNamesWhatIsBroken breaks ten set-ups in a cluster of thirty pods in six Networks. atoll explain alone names what is
+// wrong, the object by its kind and name, and what to do, by its exit status too; and says that it works, before and after. So
+// does the page of atoll ui.
 func TestExplainNamesWhatIsBroken(t *testing.T) {
 	pods := explainNetworks(t)
 	if len(pods) != 30 {

@@ -42,7 +42,9 @@ func TestServicesFromOutside(t *testing.T) {
 	env.Namespace(t, plain, "")
 	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "server", Node: near, App: "server"}),
 		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: far}),
-		env.Pod(t, cluster.PodSpec{Namespace: other, Name: "near", Node: near}), env.Pod(t, cluster.PodSpec{Namespace: other, Name: "far", Node: far}),
+		env.Pod(t, cluster.PodSpec{Namespace: other, Name: "near", Node: near}), env.Pod(t, cluster.PodSpec{
+			Namespace: other, Name: "far", Node: far,
+		}),
 		env.Pod(t, cluster.PodSpec{Namespace: plain, Name: "near", Node: near}))
 	server, client, strangers, ours := pods[0], pods[1], pods[2:4], pods[4]
 	outside := sandboxAddresses(t, sandbox.Outside)

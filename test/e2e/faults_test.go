@@ -39,7 +39,8 @@ func mortal() []cluster.Daemon {
 // recoverWithin is how long the matrix may be wrong after a fault.
 const recoverWithin = 90 * time.Second
 
-// TestKillWhileIdle kills all daemons at once, in make test-all one by one before: the rows, the pods and who reaches whom stay as they were.
+// TestKillWhileIdle kills all daemons at once, in make test-all one by one before: the rows, the pods and who reaches whom stay
+// as they were.
 func TestKillWhileIdle(t *testing.T) {
 	rows := env.settled(t)
 	pods := examplePods(t)
@@ -128,7 +129,8 @@ func TestKillDuringRollout(t *testing.T) {
 			}
 		}
 	})
-	if err := env.Clients.Wait(wait.Context(t, 4*time.Minute), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, 4*time.Minute), []string{"red", "blue"}, []string{"red", "blue"},
+		func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	killing.Wait()
@@ -163,7 +165,8 @@ func TestStoppedController(t *testing.T) {
 		return nil
 	})
 	start()
-	if err := env.Clients.Wait(wait.Context(t, cluster.ReadyWithin), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, cluster.ReadyWithin), []string{"red", "blue"}, []string{"red", "blue"},
+		func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
@@ -194,11 +197,13 @@ func restart(t *testing.T) {
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"restarted":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
 	for _, ns := range []string{"red", "blue"} {
 		for _, name := range []string{"web", "db"} {
-			if _, err := env.Clients.Kube.AppsV1().StatefulSets(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			if _, err := env.Clients.Kube.AppsV1().StatefulSets(ns).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch),
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := env.Clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), "same", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := env.Clients.Kube.AppsV1().Deployments(ns).Patch(t.Context(), "same", types.StrategicMergePatchType, []byte(patch),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

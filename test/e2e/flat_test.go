@@ -64,9 +64,12 @@ func TestASecondFlatNetwork(t *testing.T) {
 		return nil
 	}
 	for _, pair := range [][2]*corev1.Pod{{stranger, near}, {stranger, far}, {near, stranger}} {
-		env.AwaitProbes(t, pair[0], []wire.Target{{Address: address(pair[1]), Protocol: wire.TCP}, {Address: address(pair[1]), Protocol: wire.UDP}}, refused)
+		env.AwaitProbes(t, pair[0],
+			[]wire.Target{{Address: address(pair[1]), Protocol: wire.TCP}, {Address: address(pair[1]), Protocol: wire.UDP}}, refused)
 	}
-	service := env.Service(t, ns, "near", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
+	service := env.Service(t, ns, "near", corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}},
+	})
 	virtual := netip.MustParseAddr(service.Spec.ClusterIP)
 	for _, client := range []*corev1.Pod{far, near, system, host} {
 		arrives(t, client, near, wire.Target{Address: virtual, Protocol: wire.TCP, Port: 80}, nil)

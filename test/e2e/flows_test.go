@@ -24,7 +24,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// flowsTenant is a Tenant with an admin, his Network and his namespace, all of one name: the same addresses for each. Only web may reach db.
+// flowsTenant is a Tenant with an admin, his Network and his namespace, all of one name: the same addresses for each. Only web
+// may reach db.
 const flowsTenant = `
 apiVersion: atoll.dev/v1alpha1
 kind: Tenant
@@ -45,8 +46,9 @@ spec:
   ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]
 `
 
-// TestFlowsByTheAPI: once sampling is on, a tenant's admin is told by a kubeconfig alone who talks to whom in his Network, what is dropped, and by which policy, and what a policy would
-// have stopped; nothing of another tenant's Network, whose pods have the same addresses and do the same. Once it is off he is told so. In make test-all the page of atoll ui is asked, too.
+// TestFlowsByTheAPI: once sampling is on, a tenant's admin is told by a kubeconfig alone who talks to whom in his Network, what
+// is dropped, and by which policy, and what a policy would have stopped; nothing of another tenant's Network, whose pods have the
+// same addresses and do the same. Once it is off he is told so. In make test-all the page of atoll ui is asked, too.
 //
 // It runs alone: it changes the cluster's settings.
 func TestFlowsByTheAPI(t *testing.T) {
@@ -79,7 +81,10 @@ func TestFlowsByTheAPI(t *testing.T) {
 		})
 		var made []*corev1.Pod
 		for i, app := range []string{"db", "web", "stranger"} {
-			made = append(made, env.Pod(t, cluster.PodSpec{Namespace: name, Name: app, App: app, Node: []string{"n2", "n1", "n3"}[i], NICs: fmt.Sprintf(`[{"ip":"10.0.0.%d"}]`, 20+i)}))
+			made = append(made,
+				env.Pod(t, cluster.PodSpec{
+					Namespace: name, Name: app, App: app, Node: []string{"n2", "n1", "n3"}[i], NICs: fmt.Sprintf(`[{"ip":"10.0.0.%d"}]`, 20+i),
+				}))
 		}
 		pods[name] = made
 	}
@@ -91,7 +96,10 @@ func TestFlowsByTheAPI(t *testing.T) {
 		t.Fatal("this test shows nothing: the two have other addresses")
 	}
 	jo, admin := env.named(t, mine, "jo", "admin"), env.Box.Kubeconfig()
-	if out, err := env.atoll(t.Context(), admin, "flows"); err == nil || !strings.Contains(err.Error(), "flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig") {
+	if out, err := env.atoll(t.Context(), admin,
+		"flows"); err == nil ||
+		!strings.Contains(err.Error(),
+			"flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig") {
 		t.Errorf("before it is on: %v\n%s", err, out)
 	}
 	t.Cleanup(func() { configure(t, `{"spec":{"flows":{"sampling":"Off"}}}`) })
@@ -115,8 +123,11 @@ func TestFlowsByTheAPI(t *testing.T) {
 	}
 	is := func(network, from, verdict, policy string) func(api.Flow) bool {
 		return func(f api.Flow) bool {
-			return f.Network == network && f.From == (api.FlowEnd{Address: f.From.Address, Kind: api.FlowPod, Name: network + "/" + from, Network: network}) && f.To.Name == network+"/db" && f.To.Address == target[network].Address.String() &&
-				f.Verdict == verdict && f.Policy == policy && f.Direction == "Ingress" && f.Protocol == "tcp" && f.Port == wire.DefaultPort && f.Node == "n2" && f.Connections > 0
+			return f.Network == network &&
+				f.From == (api.FlowEnd{Address: f.From.Address, Kind: api.FlowPod, Name: network + "/" + from, Network: network}) &&
+				f.To.Name == network+"/db" && f.To.Address == target[network].Address.String() &&
+				f.Verdict == verdict && f.Policy == policy && f.Direction == "Ingress" && f.Protocol == "tcp" && f.Port == wire.DefaultPort &&
+				f.Node == "n2" && f.Connections > 0
 		}
 	}
 	seen := func(name string) (allowed, dropped func(api.Flow) bool) {
@@ -141,7 +152,8 @@ func TestFlowsByTheAPI(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil {
 			t.Errorf("%v: %v", scope, err)
 		}
-		if !slices.ContainsFunc(flows.Items, allowed) || !slices.ContainsFunc(flows.Items, dropped) || !slices.ContainsFunc(drops.Items, dropped) || slices.ContainsFunc(drops.Items, allowed) {
+		if !slices.ContainsFunc(flows.Items, allowed) || !slices.ContainsFunc(flows.Items, dropped) ||
+			!slices.ContainsFunc(drops.Items, dropped) || slices.ContainsFunc(drops.Items, allowed) {
 			t.Errorf("%v: he is told of flows %+v and drops %+v", scope, flows, drops)
 		}
 		for _, f := range slices.Concat(flows.Items, drops.Items) {
@@ -151,11 +163,13 @@ func TestFlowsByTheAPI(t *testing.T) {
 		}
 	}
 	for _, scope := range [][]string{{others}, {"-n", others}} {
-		if out, err := env.atoll(t.Context(), jo, append([]string{"flows"}, scope...)...); err == nil || !strings.Contains(err.Error(), "is forbidden") || out != "" {
+		if out, err := env.atoll(t.Context(), jo, append([]string{"flows"}, scope...)...); err == nil ||
+			!strings.Contains(err.Error(), "is forbidden") || out != "" {
 			t.Errorf("of another's he is told %s, %v", out, err)
 		}
 	}
-	if out, err := env.atoll(t.Context(), jo, "flows", mine); err != nil || !strings.Contains(out, mine+"/web") || !strings.Contains(out, "told by 3 nodes") {
+	if out, err := env.atoll(t.Context(), jo, "flows", mine); err != nil || !strings.Contains(out, mine+"/web") ||
+		!strings.Contains(out, "told by 3 nodes") {
 		t.Errorf("as a table: %s %v", out, err)
 	}
 	if tier.All() {
@@ -172,17 +186,23 @@ func TestFlowsByTheAPI(t *testing.T) {
 	}()
 
 	// The policy without its rule would have stopped web; applied it is not.
-	closed := write("closed.yaml", strings.ReplaceAll(`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: NAME, name: db-from-web}, spec: {podSelector: {matchLabels: {app: db}}}}`, "NAME", mine))
+	closed := write("closed.yaml",
+		strings.ReplaceAll(
+			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: NAME, name: db-from-web}, spec: {podSelector: {matchLabels: {app: db}}}}`, "NAME", mine))
 	out, _ := env.atoll(t.Context(), jo, "policy", "try", "-f", closed, "-o", "json")
 	var trial api.PolicyTrial
 	if err := json.NewDecoder(strings.NewReader(out)).Decode(&trial); err != nil || trial.Status.Flows == nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if f := trial.Status.Flows; f.Problem != "" || f.Stopped != 1 || f.Allowed != 0 || len(f.Changes) != 1 || f.Changes[0].Flow.From.Name != mine+"/web" || f.Changes[0].After.Allowed {
+	if f := trial.Status.Flows; f.Problem != "" || f.Stopped != 1 || f.Allowed != 0 || len(f.Changes) != 1 ||
+		f.Changes[0].Flow.From.Name != mine+"/web" || f.Changes[0].After.Allowed {
 		t.Errorf("a policy without rules would have stopped %+v", f)
 	}
-	opened := write("opened.yaml", strings.ReplaceAll(`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: NAME, name: db-from-web}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{}]}}`, "NAME", mine))
-	if out, _ := env.atoll(t.Context(), jo, "policy", "try", "-f", opened); !strings.Contains(out, "it would have stopped 0, and newly allowed 1.") {
+	opened := write("opened.yaml",
+		strings.ReplaceAll(
+			`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: NAME, name: db-from-web}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{}]}}`, "NAME", mine))
+	if out, _ := env.atoll(t.Context(), jo, "policy", "try", "-f", opened); !strings.Contains(out,
+		"it would have stopped 0, and newly allowed 1.") {
 		t.Errorf("one that lets all in: %s", out)
 	}
 
@@ -191,7 +211,8 @@ func TestFlowsByTheAPI(t *testing.T) {
 	awaitSettings(t, "InForce")
 	select {
 	case err := <-followed:
-		if text := err.Error(); !strings.Contains(text, "flows.sampling of the AtollConfig is Off") || !strings.Contains(text, `"name":"`+mine+`/stranger"`) || strings.Contains(text, others) {
+		if text := err.Error(); !strings.Contains(text, "flows.sampling of the AtollConfig is Off") ||
+			!strings.Contains(text, `"name":"`+mine+`/stranger"`) || strings.Contains(text, others) {
 			t.Errorf("who follows is told %s", text)
 		}
 	case <-ctx.Done():

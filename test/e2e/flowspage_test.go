@@ -21,8 +21,9 @@ type drawnFlows struct {
 	Why   string
 }
 
-// flowsOnThePage: the page of each of some users has what goes between pods of a Network that he may see, with rate, verdict and policy, as edges and in words, and explains it. The page
-// of one of them has nothing of another's Network. send has web and stranger call db in each.
+// flowsOnThePage: the page of each of some users has what goes between pods of a Network that he may see, with rate, verdict and
+// policy, as edges and in words, and explains it. The page of one of them has nothing of another's Network. send has web and
+// stranger call db in each.
 func flowsOnThePage(t *testing.T, send func(), users map[string]string, one, others string) {
 	t.Helper()
 	rate := regexp.MustCompile(`^[0-9.]+/(min|s) (allowed|dropped)\n`)
@@ -45,7 +46,8 @@ func flowsOnThePage(t *testing.T, send func(), users map[string]string, one, oth
 				switch {
 				case !rate.MatchString(e.Label):
 					return fmt.Errorf("an edge without rate and verdict: %+v", e)
-				case e.From == inside+"web" && e.To == inside+"db" && e.State == "good" && strings.Contains(e.Label, "allowed\nNetworkPolicy/"+network+"/db-from-web"):
+				case e.From == inside+"web" && e.To == inside+"db" && e.State == "good" &&
+					strings.Contains(e.Label, "allowed\nNetworkPolicy/"+network+"/db-from-web"):
 					allowed = e.Link
 				case e.From == inside+"stranger" && e.To == inside+"db" && e.State == "bad" && strings.Contains(e.Label, "dropped\n"+nb.Isolation):
 					dropped = e.Link
@@ -65,7 +67,9 @@ func flowsOnThePage(t *testing.T, send func(), users map[string]string, one, oth
 		if err != nil || status != http.StatusOK {
 			t.Errorf("%s: status %d, %v", stopped, status, err)
 		}
-		for _, want := range []string{network + "/stranger", network + "/db", "drop", nb.Isolation, "Stopped: " + network + "/stranger to " + network + "/db"} {
+		for _, want := range []string{
+			network + "/stranger", network + "/db", "drop", nb.Isolation, "Stopped: " + network + "/stranger to " + network + "/db",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not say %q: %s", stopped, want, text)
 			}
@@ -75,7 +79,8 @@ func flowsOnThePage(t *testing.T, send func(), users map[string]string, one, oth
 			t.Errorf("the table of %s: %v: %s", network, err, text)
 		}
 		// An hour ago there was nothing: neither had been made.
-		if _, text, err := p.get(t.Context(), "/graph/flows?minutes=-55"); err != nil || strings.Contains(text, network) || !strings.Contains(text, "55 minutes ago") {
+		if _, text, err := p.get(t.Context(), "/graph/flows?minutes=-55"); err != nil || strings.Contains(text, network) ||
+			!strings.Contains(text, "55 minutes ago") {
 			t.Errorf("an hour ago: %v: %s", err, text)
 		}
 	}

@@ -108,7 +108,9 @@ func TestForgedTarget(t *testing.T) {
 	crossing, honest := cluster.NewToken(t), cluster.NewToken(t)
 	for _, p := range blue {
 		victim := cluster.AttachmentOf(t, p)
-		for _, targetMAC := range []string{victim.MAC, env.RouterMAC(t, "red/front:gateway"), env.RouterMAC(t, "blue/front:gateway"), "ff:ff:ff:ff:ff:ff"} {
+		for _, targetMAC := range []string{
+			victim.MAC, env.RouterMAC(t, "red/front:gateway"), env.RouterMAC(t, "blue/front:gateway"), "ff:ff:ff:ff:ff:ff",
+		} {
 			env.Forge(t, red, crossing, "-source", source, "-target", victim.Addresses[0].Addr().String(), "-target-mac", targetMAC)
 		}
 	}

@@ -191,12 +191,13 @@ func shared(t *testing.T, client *corev1.Pod, target wire.Target, servers []*cor
 // silent waits until nobody answers at a target.
 func silent(t *testing.T, client *corev1.Pod, target wire.Target) {
 	t.Helper()
-	cluster.Eventually(t, cluster.Patience, fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
-		target.Token = cluster.NewToken(t)
-		results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
-		if err == nil && results[target.Token].Answered {
-			err = fmt.Errorf("%+v answers", results[target.Token].Answerer)
-		}
-		return err
-	})
+	cluster.Eventually(t, cluster.Patience,
+		fmt.Sprintf("nobody answers %s at %s", client.Namespace, target.AddrPort()), func(ctx context.Context) error {
+			target.Token = cluster.NewToken(t)
+			results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
+			if err == nil && results[target.Token].Answered {
+				err = fmt.Errorf("%+v answers", results[target.Token].Answerer)
+			}
+			return err
+		})
 }

@@ -65,7 +65,9 @@ func TestInfrastructureReachesPods(t *testing.T) {
 			arrives(t, c.client, c.server, wire.Target{Address: face, Protocol: protocol}, c.sources)
 		}
 	}
-	service := env.Service(t, ns, "near", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
+	service := env.Service(t, ns, "near", corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}},
+	})
 	virtual := netip.MustParseAddr(service.Spec.ClusterIP)
 	for _, client := range []*corev1.Pod{plain, host} {
 		arrives(t, client, near, wire.Target{Address: virtual, Protocol: wire.TCP, Port: 80}, nil)
@@ -199,7 +201,8 @@ func TestOverlapWithInfrastructure(t *testing.T) {
 // sources; none means any.
 func arrives(t *testing.T, client, server *corev1.Pod, target wire.Target, sources []netip.Addr) {
 	t.Helper()
-	what := fmt.Sprintf("%s/%s reaches %s/%s at %s by %s", client.Namespace, client.Name, server.Namespace, server.Name, target.Address, target.Protocol)
+	what := fmt.Sprintf("%s/%s reaches %s/%s at %s by %s", client.Namespace, client.Name, server.Namespace, server.Name, target.Address,
+		target.Protocol)
 	cluster.Eventually(t, cluster.Patience, what, func(ctx context.Context) error {
 		target.Token = cluster.NewToken(t)
 		results, err := matrix.Probe(ctx, env.Exec, client.Namespace, client.Name, []wire.Target{target})
@@ -217,7 +220,8 @@ func arrives(t *testing.T, client, server *corev1.Pod, target wire.Target, sourc
 		if err != nil {
 			return err
 		}
-		if len(seen) == 0 || len(sources) > 0 && slices.ContainsFunc(seen, func(s wire.Sighting) bool { return !slices.Contains(sources, s.From) }) {
+		if len(seen) == 0 ||
+			len(sources) > 0 && slices.ContainsFunc(seen, func(s wire.Sighting) bool { return !slices.Contains(sources, s.From) }) {
 			t.Errorf("%s: seen as %+v, want one of %v", what, seen, sources)
 		}
 		return nil

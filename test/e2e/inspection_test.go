@@ -24,18 +24,21 @@ import (
 
 // atoll is what the command line prints, whoever's kubeconfig it has, and what it says when it fails.
 func (c *suite) atoll(ctx context.Context, kubeconfig string, args ...string) (string, error) {
-	out, err := c.Box.Exec(ctx, sandbox.Central, append([]string{filepath.Join(c.Options.Bin, "atoll"), "--kubeconfig=" + kubeconfig}, args...)...)
+	out, err := c.Box.Exec(ctx, sandbox.Central,
+		append([]string{filepath.Join(c.Options.Bin, "atoll"), "--kubeconfig=" + kubeconfig}, args...)...)
 	return string(out), err
 }
 
-// TestInspectionByTheAPI: by a kubeconfig alone the command line tells what is so: of the cluster, of a Network, and of pods through every layer.
+// TestInspectionByTheAPI: by a kubeconfig alone the command line tells what is so: of the cluster, of a Network, and of pods
+// through every layer.
 func TestInspectionByTheAPI(t *testing.T) {
 	t.Parallel()
 	const ns = "inspected"
 	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 	env.Namespace(t, ns, ns)
 	env.Service(t, ns, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}})
-	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "one", Node: "n1", App: "web"}), env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "two", Node: "n2"}))
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "one", Node: "n1", App: "web"}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "two", Node: "n2"}))
 	lost := cluster.PodSpec{Namespace: ns, Name: "lost", Node: "n3"}.Object()
 	lost.Annotations = map[string]string{"atoll.dev/nics": `[{"ip":"10.9.9.9"}]`}
 	env.Make(t, lost)
@@ -58,7 +61,8 @@ func TestInspectionByTheAPI(t *testing.T) {
 		}
 		s := c.Status
 		ready := func(n api.Node) bool { return n.Ready && n.Agent != "" && n.Chassis != nil && *n.Chassis }
-		if !s.Healthy || s.Leader == nil || len(s.Databases) != 2 || len(s.Nodes) != len(env.Box.Nodes()) || !slices.ContainsFunc(s.Nodes, ready) {
+		if !s.Healthy || s.Leader == nil || len(s.Databases) != 2 || len(s.Nodes) != len(env.Box.Nodes()) ||
+			!slices.ContainsFunc(s.Nodes, ready) {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
@@ -74,8 +78,10 @@ func TestInspectionByTheAPI(t *testing.T) {
 		}
 		s, d := n.Status, n.Status.Detail
 		want := []api.NodePods{{Node: "n1", Pods: 1}, {Node: "n2", Pods: 1}}
-		if s.Phase != string(object.Status.Phase) || s.Pods != 2 || object.Status.Pods != 2 || len(s.Ranges) != 1 || s.Ranges[0].Free != object.Status.Subnets[0].Free ||
-			!slices.Equal(d.Nodes, want) || !slices.Equal(d.Namespaces, []string{ns}) || len(d.Services) != 1 || slices.ContainsFunc(d.Rows, func(r api.Row) bool { return !r.There }) || len(d.Rows) != 2 {
+		if s.Phase != string(object.Status.Phase) || s.Pods != 2 || object.Status.Pods != 2 || len(s.Ranges) != 1 ||
+			s.Ranges[0].Free != object.Status.Subnets[0].Free ||
+			!slices.Equal(d.Nodes, want) || !slices.Equal(d.Namespaces, []string{ns}) || len(d.Services) != 1 ||
+			slices.ContainsFunc(d.Rows, func(r api.Row) bool { return !r.There }) || len(d.Rows) != 2 {
 			return fmt.Errorf("it tells %+v %+v, the Network is %+v", s, d, object.Status)
 		}
 		return nil
@@ -91,7 +97,8 @@ func TestInspectionByTheAPI(t *testing.T) {
 				return err
 			}
 			s := p.Status
-			if s.Verdict != "every layer is there" || !slices.Equal(s.Addresses, []string{cluster.OwnAddress(t, pod)}) || s.Faces[0] != pod.Status.PodIP || s.Node != pod.Spec.NodeName || s.Network != ns {
+			if s.Verdict != "every layer is there" || !slices.Equal(s.Addresses, []string{cluster.OwnAddress(t, pod)}) ||
+				s.Faces[0] != pod.Status.PodIP || s.Node != pod.Spec.NodeName || s.Network != ns {
 				return fmt.Errorf("%+v", s)
 			}
 			if want := pod.Name == "one"; slices.Equal(s.Services, []string{ns + "/web"}) != want {
@@ -103,14 +110,16 @@ func TestInspectionByTheAPI(t *testing.T) {
 	inspectAddresses(t, admin, ns, pods)
 	cluster.Eventually(t, cluster.Patience, "atoll pod names why one has no address", func(ctx context.Context) error {
 		out, err := env.atoll(ctx, admin, "pod", ns+"/lost")
-		if err == nil || !strings.Contains(out, "MISSING") || !strings.Contains(out, "AddressOutsideSubnet: address 10.9.9.9 is outside of every subnet of Network \"inspected\"") {
+		if err == nil || !strings.Contains(out, "MISSING") ||
+			!strings.Contains(out, "AddressOutsideSubnet: address 10.9.9.9 is outside of every subnet of Network \"inspected\"") {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
 		return nil
 	})
 }
 
-// inspectAddresses: atoll ipam tells who holds which address, and finds an address in OVN's database that nobody lives at; atoll topology draws the Network.
+// inspectAddresses: atoll ipam tells who holds which address, and finds an address in OVN's database that nobody lives at; atoll
+// topology draws the Network.
 func inspectAddresses(t *testing.T, admin, ns string, pods []*corev1.Pod) {
 	t.Helper()
 	tells := func(what string, status int, args []string, want ...string) {
@@ -130,18 +139,21 @@ func inspectAddresses(t *testing.T, admin, ns string, pods []*corev1.Pod) {
 		holders = append(holders, fmt.Sprintf("%s pod %s/%s Subnet %s", cluster.OwnAddress(t, pod), ns, pod.Name, pod.Spec.NodeName))
 	}
 	tells("atoll ipam names who has which address", 0, []string{"ipam", ns}, append(holders, ns+" Subnet a 10.0.0.0/24 256 3 2 251 2 pods")...)
-	tells("atoll topology draws it", 0, []string{"topology", ns}, "router "+ns, "switch "+ns+"/a: 10.0.0.0/24 via 10.0.0.1, 2 pods on n1 1, n2 1")
+	tells("atoll topology draws it", 0, []string{"topology", ns}, "router "+ns,
+		"switch "+ns+"/a: 10.0.0.0/24 via 10.0.0.1, 2 pods on n1 1, n2 1")
 	// Of all Networks, which other tests make and take away meanwhile.
 	tells("atoll topology draws all", 0, []string{"topology", "-o", "svg"}, "<svg ", ">"+ns+"<")
 	check := []string{"ipam", "check", ns, "--settle", "2s"}
 	tells("atoll ipam check finds nothing", 0, check, "0 findings, of 3 addresses in 1 Network.")
 	env.NBCtl(t, "lsp-add", ns+"/a", "ghost", "--", "lsp-set-addresses", "ghost", "0a:58:0a:00:00:63 10.0.0.99")
-	tells("atoll ipam check finds an address that nobody lives at", 1, check, "Leak "+ns+" 10.0.0.99 Logical_Switch_Port/ghost", "Next: remove it: ovn-nbctl lsp-del ghost")
+	tells("atoll ipam check finds an address that nobody lives at", 1, check, "Leak "+ns+" 10.0.0.99 Logical_Switch_Port/ghost",
+		"Next: remove it: ovn-nbctl lsp-del ghost")
 	env.NBCtl(t, "lsp-del", "ghost")
 	tells("it is gone once it is mended", 0, check, "0 findings, of 3 addresses in 1 Network.")
 }
 
-// TestTenantInspectsHisOwn: a tenant's admin is told of his Networks and pods, and of others' not even whether they are there; with the right he is.
+// TestTenantInspectsHisOwn: a tenant's admin is told of his Networks and pods, and of others' not even whether they are there;
+// with the right he is.
 func TestTenantInspectsHisOwn(t *testing.T) {
 	t.Parallel()
 	env.applyTenants(t)
@@ -199,7 +211,9 @@ func TestTenantInspectsHisOwn(t *testing.T) {
 	// The control: it is the right that decides.
 	bindings := env.Clients.Kube.RbacV1().ClusterRoleBindings()
 	binding, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "inspects-all-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "atoll-inspector"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "inspects-all-"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "atoll-inspector",
+		},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "acme", Name: "jo"}},
 	}, metav1.CreateOptions{})
 	if err != nil {

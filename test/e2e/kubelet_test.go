@@ -161,7 +161,9 @@ func TestKubeletAsksTheRightTwin(t *testing.T) {
 func (c *suite) waitUnhealthy(t *testing.T, p *corev1.Pod, what string) {
 	t.Helper()
 	cluster.Eventually(t, cluster.ReadyWithin, fmt.Sprintf("%s of %s/%s", what, p.Namespace, p.Name), func(ctx context.Context) error {
-		events, err := c.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+		events, err := c.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.uid=" + string(p.UID),
+		})
 		if err != nil {
 			return err
 		}

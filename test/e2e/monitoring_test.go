@@ -34,16 +34,18 @@ import (
 )
 
 const (
-	// operator is whose CustomResourceDefinitions the manifests of dist/monitoring are for, and operatorSum what Go's checksum database says of it.
+	// operator is whose CustomResourceDefinitions the manifests of dist/monitoring are for, and operatorSum what Go's checksum
+	// database says of it.
 	operator    = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 	operatorSum = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
 	// prometheusAddress is inside the control plane's namespace.
 	prometheusAddress = "127.0.0.1:19090"
 )
 
-// TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration that dist ships, but for who it is when it looks for
-// its targets, and with a ServiceAccount's token scrapes the controller, inspection and all agents; each metric that alerts and the dashboard ask for is among what it gets;
-// no rule fails; and in make test-all, when the controller is away, the alert says so.
+// TestMonitoring: the API server takes dist/monitoring by the operator's own definitions. A Prometheus with the configuration
+// that dist ships, but for who it is when it looks for its targets, and with a ServiceAccount's token scrapes the controller,
+// inspection and all agents; each metric that alerts and the dashboard ask for is among what it gets; no rule fails; and in make
+// test-all, when the controller is away, the alert says so.
 //
 // It runs alone: it takes the controller away.
 func TestMonitoring(t *testing.T) {
@@ -56,7 +58,8 @@ func TestMonitoring(t *testing.T) {
 	somethingToTell(t, ns)
 	box := prometheusBox(t, ns)
 	run, err := env.Box.Command(t.Context(), sandbox.Central, programs.Prometheus,
-		"--config.file="+filepath.Join(box, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(box, "data"), "--web.listen-address="+prometheusAddress)
+		"--config.file="+filepath.Join(box, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(box, "data"),
+		"--web.listen-address="+prometheusAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,13 +167,18 @@ func somethingToTell(t *testing.T, ns string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods := []*corev1.Pod{env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}), env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "server", Node: "n1"})}
+	pods := []*corev1.Pod{
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}), env.Pod(t, cluster.PodSpec{
+			Namespace: ns, Name: "server", Node: "n1",
+		}),
+	}
 	now := env.WaitReady(t, pods...)
 	env.WaitEvent(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "lost", Network: "nowhere"}), model.ReasonNetworkNotFound)
 	_, _ = env.Exec(t.Context(), ns, now[0].Name, nil, "/netprobe", "resolve", "server."+ns) // its packets are counted, whatever it gets
 }
 
-// prometheusBox is a directory with what a Prometheus starts with: the configuration and the rules that dist ships, a token, and where the targets are.
+// prometheusBox is a directory with what a Prometheus starts with: the configuration and the rules that dist ships, a token, and
+// where the targets are.
 func prometheusBox(t *testing.T, ns string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "atoll-prometheus-")
@@ -187,7 +195,8 @@ func prometheusBox(t *testing.T, ns string) string {
 			t.Error(err)
 		}
 	})
-	token, err := env.Clients.Kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), "prometheus", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := env.Clients.Kube.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), "prometheus", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +224,9 @@ func prometheusBox(t *testing.T, ns string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"prometheus.yaml": text, "rules.yaml": shipped("rules.yaml"), "token": []byte(token.Status.Token)} {
+	for name, content := range map[string][]byte{
+		"prometheus.yaml": text, "rules.yaml": shipped("rules.yaml"), "token": []byte(token.Status.Token),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,8 @@ func TestNames(t *testing.T) {
 		services[ns] = env.Service(t, ns, "web", corev1.ServiceSpec{IPFamilyPolicy: &both, Ports: ports})
 		headless := corev1.ServiceSpec{IPFamilyPolicy: &both, ClusterIP: corev1.ClusterIPNone, Ports: ports}
 		headless.Selector = map[string]string{"app": "web"}
-		_, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
+		_, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(),
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,11 @@ func TestDNSModes(t *testing.T) {
 	}{
 		{node, "NXDOMAIN", "NOERROR"},
 		{v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone}, "", ""},
-		{v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: ns, Name: "own-dns"}}, "NOERROR", "REFUSED"},
+		{
+			v1alpha1.NetworkDNS{Mode: v1alpha1.DNSService, Service: &v1alpha1.ServiceReference{Namespace: ns, Name: "own-dns"}},
+			"NOERROR",
+			"REFUSED",
+		},
 		{node, "NXDOMAIN", "NOERROR"},
 	} {
 		env.ChangeNetwork(t, ns, func(s *v1alpha1.NetworkSpec) { s.DNS = &step.dns })
@@ -174,6 +179,8 @@ func nameServer(s cluster.PodSpec, config string) *corev1.Pod {
 	container := &object.Spec.Containers[0]
 	container.Image, container.Command, container.Args = "atoll.dev/coredns:sandbox", nil, []string{"-conf", "/config/Corefile"}
 	container.VolumeMounts = []corev1.VolumeMount{{Name: "config", MountPath: "/config"}}
-	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)}})
+	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{
+		TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(53)},
+	})
 	return object
 }

@@ -64,7 +64,8 @@ func TestNamesGoOn(t *testing.T) {
 		env.Kill(t, names)
 		back = time.Since(began)
 	}) {
-		t.Logf("the DNS program is killed, and ready after %s: %d answers, failed: %v, the last at %s", back, load.Answers, load.Errors, lastFailure(load))
+		t.Logf("the DNS program is killed, and ready after %s: %d answers, failed: %v, the last at %s", back, load.Answers, load.Errors,
+			lastFailure(load))
 	}
 	if back > 10*time.Second {
 		t.Errorf("the DNS program was back after %s", back)
@@ -92,7 +93,8 @@ func whileAsking(t *testing.T, from *corev1.Pod, do func()) []wire.Load {
 		stdin, end := io.Pipe()
 		context.AfterFunc(asking, func() { end.Close() })
 		running.Go(func() {
-			out, err := env.Exec(t.Context(), from.Namespace, from.Name, stdin, matrix.Program, "load", "-by="+string(by), "-workers=2", "-pause=5ms",
+			out, err := env.Exec(t.Context(), from.Namespace, from.Name, stdin, matrix.Program, "load", "-by="+string(by), "-workers=2",
+				"-pause=5ms",
 				"-until-eof", "-for=3m", "-at="+clusterDNS.String())
 			if err == nil {
 				err = json.Unmarshal(out, &loads[i])

@@ -36,13 +36,14 @@ func ofNode(all []drift.Difference, node string) (out []string) {
 	return out
 }
 
-// TestCheckOfNodes: what is damaged on a node's bridge and in a porthole `atoll check` names with node and object, by the rights of atoll-check; with those of atoll-repair it has
-// it mended, and then nothing differs on any node.
+// TestCheckOfNodes: what is damaged on a node's bridge and in a porthole `atoll check` names with node and object, by the rights
+// of atoll-check; with those of atoll-repair it has it mended, and then nothing differs on any node.
 func TestCheckOfNodes(t *testing.T) {
 	const ns, node = "checked-nodes", "n2"
 	env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 	env.Namespace(t, ns, ns)
-	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "web", Node: node}), env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}))
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "web", Node: node}),
+		env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1"}))
 	pod := pods[0]
 	hole := porthole.IDOf(cluster.AttachmentOf(t, pod).NetworkUID).Name()
 	checker, mender := env.bound(t, ns, "checker", "atoll-check"), env.bound(t, ns, "mender", "atoll-check", "atoll-repair")
@@ -74,7 +75,8 @@ func TestCheckOfNodes(t *testing.T) {
 			return fmt.Errorf("damage the port: %w: %s", err, out)
 		}
 		rules := "nft delete element inet atoll pods4 { " + cluster.OwnAddress(t, pod) + " }"
-		if out, err := env.Box.Exec(ctx, node, "ip", "netns", "exec", hole, "sh", "-c", rules); err != nil && !strings.Contains(err.Error()+string(out), "No such file") {
+		if out, err := env.Box.Exec(ctx, node, "ip", "netns", "exec", hole, "sh",
+			"-c", rules); err != nil && !strings.Contains(err.Error()+string(out), "No such file") {
 			return fmt.Errorf("damage the rules: %w: %s", err, out)
 		}
 		return nil
@@ -115,7 +117,8 @@ func TestCheckOfNodes(t *testing.T) {
 		}
 		out, err := check(ctx, mender, "--repair", "--settle", "1s")
 		told := strings.Join(ofNode(out.Repaired, node), "\n")
-		if err != nil && len(ofNode(out.Differences, node)) > 0 || !strings.Contains(told, "Interface "+iface) || !strings.Contains(told, "set pods4 in "+hole) {
+		if err != nil && len(ofNode(out.Differences, node)) > 0 || !strings.Contains(told, "Interface "+iface) ||
+			!strings.Contains(told, "set pods4 in "+hole) {
 			return fmt.Errorf("%w: %s\nrepaired: %s\n%+v", err, out.Verdict, told, out.Report)
 		}
 		return nil
@@ -130,7 +133,9 @@ func (c *suite) bound(t *testing.T, namespace, name string, roles ...string) str
 	account := c.named(t, namespace, name, "view")
 	for _, role := range roles {
 		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name + "-" + role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name + "-" + role}, RoleRef: rbacv1.RoleRef{
+				APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role,
+			},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 		}
 		if _, err := c.Clients.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// TestNodeToolsByTheAPI: by a kubeconfig alone Open vSwitch's programs and its daemons' commands read a node; they write nothing without the right and --write, and a tenant's admin reads nothing. The
-// controls are the same with --write, and the admin with the role.
+// TestNodeToolsByTheAPI: by a kubeconfig alone Open vSwitch's programs and its daemons' commands read a node; they write nothing
+// without the right and --write, and a tenant's admin reads nothing. The controls are the same with --write, and the admin with
+// the role.
 func TestNodeToolsByTheAPI(t *testing.T) {
 	t.Parallel()
 	const ns = "nodetools"
@@ -80,7 +81,8 @@ func TestNodeToolsByTheAPI(t *testing.T) {
 	unwritten := func() {
 		t.Helper()
 		for _, line := range []string{"vsctl --node n1 get Open_vSwitch . external_ids", "ofctl --node n1 dump-flows br-int table=250"} {
-			if out, err := env.atoll(t.Context(), admin, strings.Fields(line)...); err != nil || strings.Contains(out, "test-nodetools") || strings.Contains(out, "0x7e57") {
+			if out, err := env.atoll(t.Context(), admin, strings.Fields(line)...); err != nil || strings.Contains(out, "test-nodetools") ||
+				strings.Contains(out, "0x7e57") {
 				t.Errorf("it was written: %v: %s", err, out)
 			}
 		}
@@ -104,13 +106,17 @@ func (c *suite) nodesAreNotTenants(t *testing.T, says func(ctx context.Context, 
 	jo := c.adminOf(t, "acme", "jo").kubeconfig
 	const forbidden = `!cannot get resource "nodes/proxy"`
 	for _, line := range []string{
-		"vsctl --node n1 show", "ofctl --node n1 dump-flows br-int", "appctl --node n1 dpctl/dump-conntrack", "appctl --pod acme/acme-1 version", "appctl --node n99 version", "vsctl --node n1 -o table show",
+		"vsctl --node n1 show", "ofctl --node n1 dump-flows br-int", "appctl --node n1 dpctl/dump-conntrack", "appctl --pod acme/acme-1 version",
+		"appctl --node n99 version", "vsctl --node n1 -o table show",
 	} {
-		cluster.Eventually(t, cluster.Patience, "a tenant's admin is refused "+line, func(ctx context.Context) error { return says(ctx, jo, forbidden, line) })
+		cluster.Eventually(t, cluster.Patience, "a tenant's admin is refused "+line,
+			func(ctx context.Context) error { return says(ctx, jo, forbidden, line) })
 	}
 	bindings := c.Clients.Kube.RbacV1().ClusterRoleBindings()
 	binding, err := bindings.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "atoll-node-reader"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "reads-nodes-"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "atoll-node-reader",
+		},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "acme", Name: "jo"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -121,7 +127,8 @@ func (c *suite) nodesAreNotTenants(t *testing.T, says func(ctx context.Context, 
 			t.Error(err)
 		}
 	})
-	cluster.Eventually(t, cluster.Patience, "with the role he reads", func(ctx context.Context) error { return says(ctx, jo, "Bridge br-int", "vsctl --node n1 show") })
+	cluster.Eventually(t, cluster.Patience,
+		"with the role he reads", func(ctx context.Context) error { return says(ctx, jo, "Bridge br-int", "vsctl --node n1 show") })
 	cluster.Eventually(t, cluster.Patience, "with that role he does not write", func(ctx context.Context) error {
 		return says(ctx, jo, `!cannot update resource "nodes/proxy"`, "appctl --node n1 --write fdb/flush")
 	})

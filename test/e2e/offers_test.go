@@ -26,20 +26,24 @@ func talker(s cluster.PodSpec, port int32) *corev1.Pod {
 	p.Spec.Hostname, p.Spec.Subdomain = s.Name, "peers"
 	c := &p.Spec.Containers[0]
 	c.Command = []string{matrix.Program, "serve", fmt.Sprintf("-port=%d", port)}
-	c.StartupProbe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)}}
+	c.StartupProbe.ProbeHandler = corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: wire.ReadyPath, Port: intstr.FromInt32(wire.HTTPPort)},
+	}
 	c.Ports = []corev1.ContainerPort{{Name: "talk", ContainerPort: port}}
 	return p
 }
 
-// TestWhatAProviderOffers: a consumer's pods find and reach what is behind a provider's Services in all ways in which Services name it: ports by
-// name, with another number in each pod; a headless Service's pods, all and by their own names. And a Service with pods in both
-// Networks leads a consumer's pods to both, and the provider's to the provider's.
+// TestWhatAProviderOffers: a consumer's pods find and reach what is behind a provider's Services in all ways in which Services
+// name it: ports by name, with another number in each pod; a headless Service's pods, all and by their own names. And a Service
+// with pods in both Networks leads a consumer's pods to both, and the provider's to the provider's.
 func TestWhatAProviderOffers(t *testing.T) {
 	t.Parallel()
 	const a, b = "offers-a", "offers-b"
 	vip := netip.MustParseAddr("10.7.0.10")
 	subnets := []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}
-	env.Network(t, a, v1alpha1.NetworkSpec{Subnets: subnets, ServiceCIDRs: []v1alpha1.CIDR{"10.7.0.0/24"}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: b}}})
+	env.Network(t, a, v1alpha1.NetworkSpec{
+		Subnets: subnets, ServiceCIDRs: []v1alpha1.CIDR{"10.7.0.0/24"}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: b}},
+	})
 	env.Network(t, b, v1alpha1.NetworkSpec{Subnets: subnets, AllowedNamespaces: &metav1.LabelSelector{}})
 	env.Namespace(t, a, a)
 	env.Namespace(t, b, b)
@@ -47,7 +51,8 @@ func TestWhatAProviderOffers(t *testing.T) {
 	env.Service(t, a, "web", corev1.ServiceSpec{Ports: ports})
 	env.Kubectl(t, "annotate", "service", "-n", a, "web", model.AnnotationServiceIPs+"="+vip.String())
 	headless := corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: ports}
-	if _, err := env.Clients.Kube.CoreV1().Services(a).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{}); err != nil {
+	if _, err := env.Clients.Kube.CoreV1().Services(a).Create(t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	pods := env.WaitReady(t,
@@ -68,7 +73,8 @@ func TestWhatAProviderOffers(t *testing.T) {
 	env.Resolves(t, insider, name("peers"), []netip.Addr{own(one), own(two)})
 	cluster.Eventually(t, cluster.Patience, "the ports by name", func(ctx context.Context) error {
 		said, err := env.Dig(ctx, client, "SRV", "_echo._tcp."+name("peers"))
-		if all := strings.Join(said.Records, " "); err == nil && (len(said.Records) != 2 || !strings.Contains(all, " 8080 one.") || !strings.Contains(all, " 8090 two.")) {
+		if all := strings.Join(said.Records,
+			" "); err == nil && (len(said.Records) != 2 || !strings.Contains(all, " 8080 one.") || !strings.Contains(all, " 8090 two.")) {
 			err = fmt.Errorf("%q", said.Records)
 		}
 		return err
@@ -79,7 +85,8 @@ func TestWhatAProviderOffers(t *testing.T) {
 		shared(t, client, at, []*corev1.Pod{p})
 	}
 
-	three := env.WaitReady(t, env.Make(t, talker(cluster.PodSpec{Namespace: a, Network: b, Name: "three", App: "web", Node: "n2"}, wire.DefaultPort)))[0]
+	three := env.WaitReady(t,
+		env.Make(t, talker(cluster.PodSpec{Namespace: a, Network: b, Name: "three", App: "web", Node: "n2"}, wire.DefaultPort)))[0]
 	env.Resolves(t, client, name("peers"), []netip.Addr{face(one), face(two), own(three)})
 	env.Resolves(t, insider, name("peers"), []netip.Addr{own(one), own(two)})
 	shared(t, client, target, []*corev1.Pod{one, two, three})
@@ -91,14 +98,16 @@ func TestWhatAProviderOffers(t *testing.T) {
 	shared(t, client, target, []*corev1.Pod{one, two})
 }
 
-// TestGatewaysOffered: pods of a consumer reach the pods behind a provider's Gateway at its address, if that is of the provider's service ranges,
-// by TCP and by UDP, on the same node and on another, and until the provider wants it no more.
+// TestGatewaysOffered: pods of a consumer reach the pods behind a provider's Gateway at its address, if that is of the provider's
+// service ranges, by TCP and by UDP, on the same node and on another, and until the provider wants it no more.
 func TestGatewaysOffered(t *testing.T) {
 	env.installGatewayAPI(t)
 	const a, b = "gates-provider", "gates-consumer"
 	virtual := netip.MustParseAddr("10.7.0.7")
 	subnets := []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}
-	env.Network(t, a, v1alpha1.NetworkSpec{Subnets: subnets, ServiceCIDRs: []v1alpha1.CIDR{"10.7.0.0/24"}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: b}}})
+	env.Network(t, a, v1alpha1.NetworkSpec{
+		Subnets: subnets, ServiceCIDRs: []v1alpha1.CIDR{"10.7.0.0/24"}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: b}},
+	})
 	env.Network(t, b, v1alpha1.NetworkSpec{Subnets: subnets})
 	env.Namespace(t, a, a)
 	env.Namespace(t, b, b)

@@ -32,7 +32,8 @@ type page struct {
 // startPage runs atoll ui beside the control plane, and opens it.
 func (c *suite) startPage(t *testing.T, args ...string) *page {
 	t.Helper()
-	cmd, err := c.Box.Command(context.WithoutCancel(t.Context()), sandbox.Central, append([]string{filepath.Join(c.Options.Bin, "atoll"), "ui", "--kubeconfig=" + c.Box.Kubeconfig()}, args...)...)
+	cmd, err := c.Box.Command(context.WithoutCancel(t.Context()), sandbox.Central,
+		append([]string{filepath.Join(c.Options.Bin, "atoll"), "ui", "--kubeconfig=" + c.Box.Kubeconfig()}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,9 @@ func (c *suite) named(t *testing.T, namespace, name, role string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role,
+		},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 	}
 	_, err := c.Clients.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{})
@@ -38,8 +40,8 @@ func (c *suite) named(t *testing.T, namespace, name, role string) string {
 	return c.adminOf(t, namespace, name).kubeconfig
 }
 
-// TestPingByTheAPI: by a kubeconfig alone the admin of a namespace has packets sent from its pods, in their own Network, whatever addresses another has; and
-// nobody has them sent from a pod of somebody else's, nor does who may only view.
+// TestPingByTheAPI: by a kubeconfig alone the admin of a namespace has packets sent from its pods, in their own Network, whatever
+// addresses another has; and nobody has them sent from a pod of somebody else's, nor does who may only view.
 func TestPingByTheAPI(t *testing.T) {
 	t.Parallel()
 	const red, blue, only = "ping-red", "ping-blue", "10.0.0.77"
@@ -47,10 +49,12 @@ func TestPingByTheAPI(t *testing.T) {
 		env.Network(t, ns, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 		env.Namespace(t, ns, ns)
 	}
-	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: red, Name: "one", Node: "n1"}), env.Pod(t, cluster.PodSpec{Namespace: red, Name: "two", Node: "n2", App: "two"}),
+	pods := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: red, Name: "one", Node: "n1"}),
+		env.Pod(t, cluster.PodSpec{Namespace: red, Name: "two", Node: "n2", App: "two"}),
 		env.Pod(t, cluster.PodSpec{Namespace: blue, Name: "one", Node: "n1"}),
 		env.Pod(t, cluster.PodSpec{Namespace: blue, Name: "only", Node: "n2", NICs: `[{"ip":"` + only + `"}]`}))
-	redAdmin, blueAdmin, viewer := env.named(t, red, "admin", "admin"), env.named(t, blue, "admin", "admin"), env.named(t, red, "viewer", "view")
+	redAdmin, blueAdmin, viewer := env.named(t, red, "admin", "admin"), env.named(t, blue, "admin", "admin"), env.named(t, red, "viewer",
+		"view")
 	ask := func(ctx context.Context, kubeconfig string, args ...string) (lost int, addresses map[string]bool, err error) {
 		out, err := env.atoll(ctx, kubeconfig, append([]string{"ping", "-o", "json", "-c", "2", "-i", "200ms"}, args...)...)
 		var said struct {
@@ -103,10 +107,12 @@ func TestPingByTheAPI(t *testing.T) {
 		args       []string
 		says       string
 	}{
-		"a matrix of another's":        {redAdmin, []string{blue}, "is forbidden"},
-		"from another tenant's pod":    {redAdmin, []string{blue + "/one", only}, `cannot create resource "pods/ping"`},
-		"from another's that is not":   {redAdmin, []string{blue + "/none", only}, `cannot create resource "pods/ping"`},
-		"to another tenant's pod":      {redAdmin, []string{red + "/one", blue + "/only"}, "you may not ask about pods and Services of namespace " + blue},
+		"a matrix of another's":      {redAdmin, []string{blue}, "is forbidden"},
+		"from another tenant's pod":  {redAdmin, []string{blue + "/one", only}, `cannot create resource "pods/ping"`},
+		"from another's that is not": {redAdmin, []string{blue + "/none", only}, `cannot create resource "pods/ping"`},
+		"to another tenant's pod": {
+			redAdmin, []string{red + "/one", blue + "/only"}, "you may not ask about pods and Services of namespace " + blue,
+		},
 		"by who may only view":         {viewer, []string{red + "/one", red + "/two"}, `cannot create resource "pods/ping"`},
 		"from a pod that is not there": {redAdmin, []string{red + "/none", red + "/two"}, "there is no pod " + red + "/none"},
 	} {
@@ -121,7 +127,8 @@ func TestPingByTheAPI(t *testing.T) {
 	}
 }
 
-// matrixShows: every path of a Network with the pods one and two is answered, as expected; a policy then drops one direction, which is expected, too.
+// matrixShows: every path of a Network with the pods one and two is answered, as expected; a policy then drops one direction,
+// which is expected, too.
 func matrixShows(t *testing.T, admin, network string) {
 	t.Helper()
 	await := func(what string, want map[string]matrix.Outcome) {
@@ -147,7 +154,9 @@ func matrixShows(t *testing.T, admin, network string) {
 	await("without a policy", map[string]matrix.Outcome{there: matrix.Answered, back: matrix.Answered})
 	policies := env.Clients.Kube.NetworkingV1().NetworkPolicies(network)
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "one-way"}, Spec: networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{
+			networkingv1.PolicyTypeIngress,
+		},
 	}}
 	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -52,10 +52,24 @@ func TestAnyAddresses(t *testing.T) {
 			[]string{"10.96.0.0/16, the cluster's own range of Services: pods get only addresses that no Service has"},
 			false,
 		},
-		"plan-nodes":  {[]v1alpha1.CIDR{"172.30.0.0/24"}, nil, []string{"172.30.0.0/24 of subnet \"a\" holds 3 addresses of nodes, such as 172.30.0."}, false},
-		"plan-home":   {[]v1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/64"}, []v1alpha1.CIDR{"172.30.0.0/24"}, []string{"of Network \"default\""}, false},
-		"plan-faces":  {[]v1alpha1.CIDR{"100.64.0.0/10", "fd64:a701::/64"}, nil, []string{"the range of faces: pods reach each other by their own addresses"}, false},
-		"plan-abroad": {[]v1alpha1.CIDR{"203.0.113.0/24"}, []v1alpha1.CIDR{"100.64.0.0/16"}, []string{"service range 100.64.0.0/16 overlaps 100.64.0.0/10"}, true},
+		"plan-nodes": {
+			[]v1alpha1.CIDR{"172.30.0.0/24"}, nil, []string{"172.30.0.0/24 of subnet \"a\" holds 3 addresses of nodes, such as 172.30.0."}, false,
+		},
+		"plan-home": {
+			[]v1alpha1.CIDR{"10.244.0.0/16", "fd00:10:244::/64"}, []v1alpha1.CIDR{"172.30.0.0/24"}, []string{"of Network \"default\""}, false,
+		},
+		"plan-faces": {
+			[]v1alpha1.CIDR{"100.64.0.0/10", "fd64:a701::/64"},
+			nil,
+			[]string{"the range of faces: pods reach each other by their own addresses"},
+			false,
+		},
+		"plan-abroad": {
+			[]v1alpha1.CIDR{"203.0.113.0/24"},
+			[]v1alpha1.CIDR{"100.64.0.0/16"},
+			[]string{"service range 100.64.0.0/16 overlaps 100.64.0.0/10"},
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +91,8 @@ func TestAnyAddresses(t *testing.T) {
 			}
 			var answered []wire.Target
 			for _, address := range dialled {
-				answered = append(answered, wire.Target{Address: address, Protocol: wire.TCP, Port: 80}, wire.Target{Address: address, Protocol: wire.UDP, Port: 80})
+				answered = append(answered, wire.Target{Address: address, Protocol: wire.TCP, Port: 80},
+					wire.Target{Address: address, Protocol: wire.UDP, Port: 80})
 			}
 			env.AwaitProbes(t, near, answered, func(r wire.Result) error {
 				if !r.Answered || r.Answerer.UID != string(far.UID) {
@@ -112,7 +127,9 @@ func planPod(namespace, name, node string) *corev1.Pod {
 	token := true
 	object.Spec.AutomountServiceAccountToken = &token
 	container := &object.Spec.Containers[0]
-	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)}})
+	container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{
+		TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wire.DefaultPort)},
+	})
 	return object
 }
 
@@ -123,8 +140,12 @@ func planService(t *testing.T, namespace string, families int) *corev1.Service {
 	if families == 2 {
 		policy = corev1.IPFamilyPolicyRequireDualStack
 	}
-	headless := corev1.ServiceSpec{IPFamilyPolicy: &policy, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "far"}, Ports: []corev1.ServicePort{{Name: "echo", Port: 80}}}
-	_, err := env.Clients.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
+	headless := corev1.ServiceSpec{
+		IPFamilyPolicy: &policy, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "far"},
+		Ports: []corev1.ServicePort{{Name: "echo", Port: 80}},
+	}
+	_, err := env.Clients.Kube.CoreV1().Services(namespace).Create(t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,20 +170,22 @@ func withinRange(t *testing.T, all []netip.Addr, cidr netip.Prefix) netip.Addr {
 // named waits until what a pod finds under a name are addresses that were found to lead there.
 func named(t *testing.T, from *corev1.Pod, name string, among []netip.Addr) {
 	t.Helper()
-	cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
-		out, err := env.Exec(ctx, from.Namespace, from.Name, nil, matrix.Program, "resolve", name)
-		if err != nil {
-			return err
-		}
-		var list []wire.Name
-		if err := json.Unmarshal(out, &list); err != nil {
-			return err
-		}
-		if len(list) != 1 || len(list[0].Addresses) == 0 || slices.ContainsFunc(list[0].Addresses, func(a netip.Addr) bool { return !slices.Contains(among, a) }) {
-			return fmt.Errorf("it is %s, want some of %v", out, among)
-		}
-		return nil
-	})
+	cluster.Eventually(t, cluster.Patience,
+		fmt.Sprintf("%s/%s looks up %s", from.Namespace, from.Name, name), func(ctx context.Context) error {
+			out, err := env.Exec(ctx, from.Namespace, from.Name, nil, matrix.Program, "resolve", name)
+			if err != nil {
+				return err
+			}
+			var list []wire.Name
+			if err := json.Unmarshal(out, &list); err != nil {
+				return err
+			}
+			if len(list) != 1 || len(list[0].Addresses) == 0 ||
+				slices.ContainsFunc(list[0].Addresses, func(a netip.Addr) bool { return !slices.Contains(among, a) }) {
+				return fmt.Errorf("it is %s, want some of %v", out, among)
+			}
+			return nil
+		})
 }
 
 // lists waits until a pod lists the pods of its namespace, as any in-cluster client does.

@@ -101,8 +101,8 @@ func TestPolicyVerdicts(t *testing.T) {
 	})
 }
 
-// TestBlocksMeanOtherNodes: a policy's ipBlock admits what another node sends, to a pod's face, by the address of that node which Kubernetes shows, and its
-// except keeps it off. A third node is the control.
+// TestBlocksMeanOtherNodes: a policy's ipBlock admits what another node sends, to a pod's face, by the address of that node which
+// Kubernetes shows, and its except keeps it off. A third node is the control.
 func TestBlocksMeanOtherNodes(t *testing.T) {
 	t.Parallel()
 	const ns = "blocks"
@@ -132,7 +132,8 @@ func TestBlocksMeanOtherNodes(t *testing.T) {
 	}
 	refused("n3")
 	answers(t, "tcp", "n1", face, string(db.UID))
-	if _, err := client.Update(t.Context(), admits(networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{known}}), metav1.UpdateOptions{}); err != nil {
+	if _, err := client.Update(t.Context(), admits(networkingv1.IPBlock{CIDR: "0.0.0.0/0", Except: []string{known}}),
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	refused("n1")

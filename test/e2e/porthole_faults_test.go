@@ -85,7 +85,8 @@ func readySince(t *testing.T, pods []*corev1.Pod) map[string]string {
 		now := env.Get(t, p)
 		for _, c := range now.Status.Conditions {
 			if c.Type == corev1.PodReady {
-				out[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s since %s, %d restarts", c.Status, c.LastTransitionTime, now.Status.ContainerStatuses[0].RestartCount)
+				out[p.Namespace+"/"+p.Name] = fmt.Sprintf("%s since %s, %d restarts", c.Status, c.LastTransitionTime,
+					now.Status.ContainerStatuses[0].RestartCount)
 			}
 		}
 	}

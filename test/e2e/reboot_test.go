@@ -37,7 +37,8 @@ func TestReboot(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.Clients.Wait(wait.Context(t, recoverWithin), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, recoverWithin), []string{"red", "blue"}, []string{"red", "blue"},
+		func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	env.checkMatrix(t, recoverWithin)
@@ -89,7 +90,8 @@ func TestNodeOff(t *testing.T) {
 			t.Errorf("%s is off and has left %s", node, line)
 		}
 	}
-	if out, err := env.Program(t.Context(), "up", "--name="+env.Options.Name, "--overlay="+env.Options.Overlay, "--bin="+env.Options.Bin, "--source="+env.Options.Source).CombinedOutput(); err != nil {
+	if out, err := env.Program(t.Context(), "up", "--name="+env.Options.Name, "--overlay="+env.Options.Overlay, "--bin="+env.Options.Bin,
+		"--source="+env.Options.Source).CombinedOutput(); err != nil {
 		t.Fatalf("up: %v\n%s", err, out)
 	}
 	for _, d := range mustDaemons(t, node) {

@@ -51,7 +51,10 @@ func (c *suite) needed(ctx context.Context, node string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []string{"link atoll0", "link atoll1", "link " + porthole.NodePort, "link " + porthole.EdgePort, "port " + porthole.NodePort, "port " + porthole.EdgePort}
+	all := []string{
+		"link atoll0", "link atoll1", "link " + porthole.NodePort, "link " + porthole.EdgePort, "port " + porthole.NodePort,
+		"port " + porthole.EdgePort,
+	}
 	for _, p := range list.Items {
 		if p.Spec.HostNetwork || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue

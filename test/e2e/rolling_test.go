@@ -31,8 +31,8 @@ import (
 // each time or keeps its connection. One that sends UDP from one port all the time is led to the next pod while its own still
 // serves, and loses at most what is under way at that moment.
 //
-// Few wait until a packet is sent again: the sandbox has the userspace datapath, which loses some between nodes as pods come and go (docs/design/networks.md).
-// TestNothingIsLostWhilePodsComeAndGo is of what loses none.
+// Few wait until a packet is sent again: the sandbox has the userspace datapath, which loses some between nodes as pods come and
+// go (docs/design/networks.md). TestNothingIsLostWhilePodsComeAndGo is of what loses none.
 //
 // It runs alone: it counts packets, and what other tests do to the nodes' routes and processors would be counted, too.
 func TestRollingRestart(t *testing.T) {
@@ -122,7 +122,9 @@ func TestRollingRestart(t *testing.T) {
 		for _, n := range load.Errors {
 			lost += n
 		}
-		t.Logf("%s: %d answers over %d connections in %.0f s, %d failed or late (%d), %d waited for a packet to be sent again, p50 %s, p99 %s, longest %s",
+		t.Logf(
+			"%s: %d answers over %d connections in %.0f s, %d failed or late (%d), %d waited for a packet to be sent "+
+				"again, p50 %s, p99 %s, longest %s",
 			by, load.Answers, load.Connections, load.Seconds, lost, load.Late, load.Waited, load.P50, load.P99, load.Max)
 		if load.Waited*100 > load.Answers {
 			t.Errorf("%s: %d of %d waited until a packet was sent again", by, load.Waited, load.Answers)

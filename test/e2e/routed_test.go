@@ -20,15 +20,19 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// TestRouted: two Networks that mode Routed joins know each other's pods by their own addresses and by those that Kubernetes knows, on two
-// nodes; a third that is joined to the one does not reach the other; and what cannot be joined says why. By face they know own addresses where
-// that is offered, of both families, and answers come from these.
+// TestRouted: two Networks that mode Routed joins know each other's pods by their own addresses and by those that Kubernetes
+// knows, on two nodes; a third that is joined to the one does not reach the other; and what cannot be joined says why. By face
+// they know own addresses where that is offered, of both families, and answers come from these.
 func TestRouted(t *testing.T) {
 	t.Parallel()
 	const shop, near, third, same = "routed-shop", "routed-near", "routed-third", "routed-same"
 	pods := map[string]*corev1.Pod{}
 	for i, ns := range []string{shop, near, third} {
-		spec := v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{{Name: "a", CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(fmt.Sprintf("10.3%d.0.0/24", i)), v1alpha1.CIDR(fmt.Sprintf("fd00:3%d::/64", i))}}}}
+		spec := v1alpha1.NetworkSpec{
+			Subnets: []v1alpha1.Subnet{
+				{Name: "a", CIDRs: []v1alpha1.CIDR{v1alpha1.CIDR(fmt.Sprintf("10.3%d.0.0/24", i)), v1alpha1.CIDR(fmt.Sprintf("fd00:3%d::/64", i))}},
+			},
+		}
 		switch ns {
 		case shop:
 			spec.CompatibleWith = []v1alpha1.CompatiblePeer{{Network: near, Mode: v1alpha1.CompatibilityRouted}}
@@ -37,13 +41,19 @@ func TestRouted(t *testing.T) {
 		}
 		env.Network(t, ns, spec)
 		env.Namespace(t, ns, ns)
-		pods[ns] = env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "web", App: "web", Node: fmt.Sprintf("n%d", i%2+1), NICs: fmt.Sprintf(`[{"ip":"10.3%d.0.40"}]`, i)})
+		pods[ns] = env.Pod(t, cluster.PodSpec{
+			Namespace: ns, Name: "web", App: "web", Node: fmt.Sprintf("n%d", i%2+1), NICs: fmt.Sprintf(`[{"ip":"10.3%d.0.40"}]`, i),
+		})
 	}
-	service := env.Service(t, shop, "web", corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "echo", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
+	service := env.Service(t, shop, "web", corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Name: "echo", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}},
+	})
 	for ns := range pods {
 		pods[ns] = env.WaitReady(t, pods[ns])[0]
 	}
-	own := map[string]netip.Addr{shop: netip.MustParseAddr("10.30.0.40"), near: netip.MustParseAddr("10.31.0.40"), third: netip.MustParseAddr("10.32.0.40")}
+	own := map[string]netip.Addr{
+		shop: netip.MustParseAddr("10.30.0.40"), near: netip.MustParseAddr("10.31.0.40"), third: netip.MustParseAddr("10.32.0.40"),
+	}
 	reaches := func(from, to string, a netip.Addr, port uint16, want bool) {
 		t.Helper()
 		targets := []wire.Target{{Address: a, Protocol: wire.TCP, Port: port}}

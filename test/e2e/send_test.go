@@ -66,14 +66,17 @@ func tunnelled(points []inspectapi.ExplanationPoint, nodes ...string) bool {
 	return true
 }
 
-// TestSendProvesExplanations: in Networks of the same addresses a real packet is seen at the link of the pod in the right Network, in the tunnel between its nodes, and its answer the
-// same way back; where a policy stops it, it is seen at the sender's link last; where the node is broken, it differs from what is explained. Who has no part in the other
-// Network is told of none of its nodes and pods.
+// TestSendProvesExplanations: in Networks of the same addresses a real packet is seen at the link of the pod in the right
+// Network, in the tunnel between its nodes, and its answer the same way back; where a policy stops it, it is seen at the sender's
+// link last; where the node is broken, it differs from what is explained. Who has no part in the other Network is told of none of
+// its nodes and pods.
 func TestSendProvesExplanations(t *testing.T) {
 	t.Parallel()
 	const red, blue, guest = "send-red", "send-blue", "send-guest"
 	env.Network(t, guest, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
-	env.Network(t, red, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: guest}}})
+	env.Network(t, red, v1alpha1.NetworkSpec{
+		Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}, CompatibleWith: []v1alpha1.CompatiblePeer{{Network: guest}},
+	})
 	env.Network(t, blue, v1alpha1.NetworkSpec{Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")}})
 	for _, ns := range []string{red, blue, guest} {
 		env.Namespace(t, ns, ns)
@@ -93,25 +96,27 @@ func TestSendProvesExplanations(t *testing.T) {
 
 	for namespace, node := range map[string]string{red: "n2", blue: "n3"} {
 		for _, how := range [][]string{{"--port", "8080"}, {"--protocol", "icmp"}} {
-			cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s: a packet gets to %s %v", namespace, address, how), func(ctx context.Context) error {
-				s, err := env.prove(ctx, admins[namespace], append([]string{namespace + "/one", address}, how...)...)
-				if err != nil {
-					return err
-				}
-				there := []string{"from " + namespace + "/one on n1 in " + namespace, "to " + namespace + "/two on " + node + " in " + namespace}
-				back := []string{"from " + namespace + "/two on " + node + " in " + namespace, "to " + namespace + "/one on n1 in " + namespace}
-				text, _ := json.Marshal(s)
-				for _, other := range []string{red, blue, guest} {
-					if other != namespace && strings.Contains(string(text), other) {
-						t.Fatalf("a packet of Network %s is seen in %s: %s", namespace, other, text)
+			cluster.Eventually(t, cluster.Patience,
+				fmt.Sprintf("%s: a packet gets to %s %v", namespace, address, how), func(ctx context.Context) error {
+					s, err := env.prove(ctx, admins[namespace], append([]string{namespace + "/one", address}, how...)...)
+					if err != nil {
+						return err
 					}
-				}
-				if s.Verdict != inspectapi.SentAsExplained || !s.Answered || !slices.Equal(links(s.There), there) || !slices.Equal(links(s.Back), back) ||
-					!tunnelled(s.There, "n1", node) || !tunnelled(s.Back, "n1", node) {
-					return fmt.Errorf("it is told %s", text)
-				}
-				return nil
-			})
+					there := []string{"from " + namespace + "/one on n1 in " + namespace, "to " + namespace + "/two on " + node + " in " + namespace}
+					back := []string{"from " + namespace + "/two on " + node + " in " + namespace, "to " + namespace + "/one on n1 in " + namespace}
+					text, _ := json.Marshal(s)
+					for _, other := range []string{red, blue, guest} {
+						if other != namespace && strings.Contains(string(text), other) {
+							t.Fatalf("a packet of Network %s is seen in %s: %s", namespace, other, text)
+						}
+					}
+					if s.Verdict != inspectapi.SentAsExplained || !s.Answered || !slices.Equal(links(s.There), there) ||
+						!slices.Equal(links(s.Back), back) ||
+						!tunnelled(s.There, "n1", node) || !tunnelled(s.Back, "n1", node) {
+						return fmt.Errorf("it is told %s", text)
+					}
+					return nil
+				})
 		}
 	}
 
@@ -123,7 +128,8 @@ func TestSendProvesExplanations(t *testing.T) {
 			return err
 		}
 		text, _ := json.Marshal(every)
-		if got := links(every.There); every.Verdict != inspectapi.SentAsExplained || !every.Answered || len(got) != 2 || got[1] != "to "+red+"/two on n2 in "+red || !strings.Contains(string(text), "the porthole of Network "+red) {
+		if got := links(every.There); every.Verdict != inspectapi.SentAsExplained || !every.Answered || len(got) != 2 ||
+			got[1] != "to "+red+"/two on n2 in "+red || !strings.Contains(string(text), "the porthole of Network "+red) {
 			return fmt.Errorf("who runs the cluster is told %s", text)
 		}
 		his, err := env.prove(ctx, admins[guest], guest+"/one", face, "--port", "8080")
@@ -136,14 +142,17 @@ func TestSendProvesExplanations(t *testing.T) {
 				t.Fatalf("the guest is told of %s: %s", secret, text)
 			}
 		}
-		if his.Verdict != inspectapi.SentAsExplained || !his.Answered || !his.Hidden || !slices.Equal(links(his.There), []string{"from " + guest + "/one on n1 in " + guest}) {
+		if his.Verdict != inspectapi.SentAsExplained || !his.Answered || !his.Hidden ||
+			!slices.Equal(links(his.There), []string{"from " + guest + "/one on n1 in " + guest}) {
 			return fmt.Errorf("the guest is told %s", text)
 		}
 		return nil
 	})
 
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "shut"}, Spec: networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "two"}}, PolicyTypes: []networkingv1.PolicyType{
+			networkingv1.PolicyTypeIngress,
+		},
 	}}
 	if _, err := env.Clients.Kube.NetworkingV1().NetworkPolicies(red).Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -153,7 +162,8 @@ func TestSendProvesExplanations(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if got := links(s.There); s.Verdict != inspectapi.SentAsExplained || s.Answered || len(got) != 1 || !strings.HasPrefix(s.What, "explained: it is stopped by policy on n2") {
+		if got := links(s.There); s.Verdict != inspectapi.SentAsExplained || s.Answered || len(got) != 1 ||
+			!strings.HasPrefix(s.What, "explained: it is stopped by policy on n2") {
 			return fmt.Errorf("it is told %+v", s)
 		}
 		return nil
@@ -169,8 +179,10 @@ func TestSendProvesExplanations(t *testing.T) {
 	}{
 		"by who may only view":      {viewer, []string{red + "/one", red + "/two", "--port", "8080"}, `cannot create resource "pods/ping"`},
 		"from another tenant's pod": {admins[red], []string{blue + "/one", address, "--port", "8080"}, "is forbidden"},
-		"to another tenant's pod":   {admins[red], []string{red + "/one", blue + "/two", "--port", "8080"}, "you may not ask about pods and Services of namespace " + blue},
-		"from a node":               {env.Box.Kubeconfig(), []string{"node/n1", red + "/two", "--port", "8080"}, "FROM must be a pod"},
+		"to another tenant's pod": {
+			admins[red], []string{red + "/one", blue + "/two", "--port", "8080"}, "you may not ask about pods and Services of namespace " + blue,
+		},
+		"from a node": {env.Box.Kubeconfig(), []string{"node/n1", red + "/two", "--port", "8080"}, "FROM must be a pod"},
 	} {
 		out, err := env.atoll(t.Context(), c.kubeconfig, append([]string{"explain", "--send"}, c.args...)...)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -193,7 +205,8 @@ func TestSendProvesExplanations(t *testing.T) {
 	}
 	cluster.Eventually(t, cluster.Patience, "it differs from what is explained", func(ctx context.Context) error {
 		s, err := env.prove(ctx, admins[red], red+"/one", red+"/two", "--port", "8080")
-		if s.Verdict != inspectapi.SentDiffers || !strings.Contains(s.What, "explained: it gets to pod "+red+"/two, but it is seen last at node ") {
+		if s.Verdict != inspectapi.SentDiffers ||
+			!strings.Contains(s.What, "explained: it gets to pod "+red+"/two, but it is seen last at node ") {
 			return errors.Join(err, fmt.Errorf("it is told %+v", s))
 		}
 		return nil

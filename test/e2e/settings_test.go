@@ -18,8 +18,9 @@ import (
 	"github.com/atoll-net/atoll/test/sandbox"
 )
 
-// TestSettings: a mistake in the AtollConfig says so, and pods go on and start as before, also after a restart of the controller. What may change
-// takes effect while everything runs: in the controller's rows, in each node's rules, in who answers for names; and no question is lost on the way.
+// TestSettings: a mistake in the AtollConfig says so, and pods go on and start as before, also after a restart of the controller.
+// What may change takes effect while everything runs: in the controller's rows, in each node's rules, in who answers for names;
+// and no question is lost on the way.
 //
 // It runs alone: it changes what all pods go by.
 func TestSettings(t *testing.T) {
@@ -40,14 +41,16 @@ func TestSettings(t *testing.T) {
 		})
 	}
 	reaches(true)
-	restore := fmt.Sprintf(`{"spec":{"serviceCIDRs":%s,"closedCIDRs":%s,"dns":{"addresses":["%s"]},"maxPodConnections":{"insideNetwork":65536}}}`,
+	restore := fmt.Sprintf(
+		`{"spec":{"serviceCIDRs":%s,"closedCIDRs":%s,"dns":{"addresses":["%s"]},"maxPodConnections":{"insideNetwork":65536}}}`,
 		quoted(before.Spec.ServiceCIDRs), quoted(before.Spec.ClosedCIDRs), clusterDNS.Addr())
 	t.Cleanup(func() { configure(t, restore) })
 
 	// A mistake.
 	configure(t, `{"spec":{"serviceCIDRs":["100.96.0.0/16"]}}`)
 	awaitSettings(t, "InvalidSettings")
-	if out, err := env.Program(t.Context(), "kubectl", "patch", "atollconfig", "cluster", "--type=merge", `--patch={"spec":{"faceCIDRs":["100.80.0.0/16"]}}`).CombinedOutput(); err == nil {
+	if out, err := env.Program(t.Context(), "kubectl", "patch", "atollconfig", "cluster",
+		"--type=merge", `--patch={"spec":{"faceCIDRs":["100.80.0.0/16"]}}`).CombinedOutput(); err == nil {
 		t.Errorf("the range of faces changed while pods run: %s", out)
 	}
 	second := env.WaitReady(t, env.Pod(t, pod("second")))[0]
@@ -65,8 +68,10 @@ func TestSettings(t *testing.T) {
 	// What may change.
 	may := func(addresses string) {
 		t.Helper()
-		configure(t, fmt.Sprintf(`{"spec":{"serviceCIDRs":%s,"closedCIDRs":["%s/32"],"dns":{"addresses":[%s]},"maxPodConnections":{"insideNetwork":5000}}}`,
-			quoted(before.Spec.ServiceCIDRs), outside.Address, addresses))
+		configure(
+			t, fmt.Sprintf(
+				`{"spec":{"serviceCIDRs":%s,"closedCIDRs":["%s/32"],"dns":{"addresses":[%s]},"maxPodConnections":{"insideNetwork":5000}}}`,
+				quoted(before.Spec.ServiceCIDRs), outside.Address, addresses))
 		awaitSettings(t, "InForce")
 	}
 	for _, load := range whileAsking(t, client, func() {
@@ -129,7 +134,8 @@ func configure(t *testing.T, patch string) {
 	t.Helper()
 	ctx, cancel := cluster.AfterTest()
 	defer cancel()
-	if out, err := env.Program(ctx, "kubectl", "patch", "atollconfig", v1alpha1.ConfigName, "--type=merge", "--patch="+patch).CombinedOutput(); err != nil {
+	if out, err := env.Program(ctx, "kubectl", "patch", "atollconfig", v1alpha1.ConfigName,
+		"--type=merge", "--patch="+patch).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }

@@ -33,8 +33,11 @@ func TestOnlyIPv6(t *testing.T) {
 	six := []corev1.IPFamily{corev1.IPv6Protocol}
 	ports := []corev1.ServicePort{{Name: "tcp", Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}
 	service := env.Service(t, ns, "far", corev1.ServiceSpec{IPFamilyPolicy: &single, IPFamilies: six, Ports: ports})
-	headless := corev1.ServiceSpec{IPFamilyPolicy: &single, IPFamilies: six, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "far"}, Ports: ports}
-	_, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
+	headless := corev1.ServiceSpec{
+		IPFamilyPolicy: &single, IPFamilies: six, ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "far"}, Ports: ports,
+	}
+	_, err := env.Clients.Kube.CoreV1().Services(ns).Create(t.Context(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "peers"}, Spec: headless}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +45,13 @@ func TestOnlyIPv6(t *testing.T) {
 	told := planPod(ns, "told", "n1")
 	told.Spec.DNSPolicy = corev1.DNSNone
 	told.Spec.DNSConfig = &corev1.PodDNSConfig{
-		Nameservers: []string{model.NamesAddress6().String()}, Searches: []string{ns + ".svc.cluster.local", "svc.cluster.local", "cluster.local"},
+		Nameservers: []string{model.NamesAddress6().String()}, Searches: []string{
+			ns + ".svc.cluster.local", "svc.cluster.local", "cluster.local",
+		},
 	}
-	told.Spec.Containers[0].Env = append(told.Spec.Containers[0].Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST", Value: "kubernetes.default.svc"})
+	told.Spec.Containers[0].Env = append(told.Spec.Containers[0].Env, corev1.EnvVar{
+		Name: "KUBERNETES_SERVICE_HOST", Value: "kubernetes.default.svc",
+	})
 	near, far := env.Make(t, planPod(ns, "near", "n1")), env.Make(t, planPod(ns, "far", "n2"))
 	pods := env.WaitReady(t, near, far, env.Make(t, told))
 	near, far, told = pods[0], pods[1], pods[2]

@@ -28,7 +28,8 @@ func TestATenantsNameServers(t *testing.T) {
 	env.Apply(t, manifest(t, "tenant-dns/garden.yaml"))
 	t.Cleanup(func() {
 		for _, what := range [][]string{{"namespace", servers}, {"namespace", web}, {"network.atoll.dev", service}, {"tenant.atoll.dev", home}} {
-			if out, err := env.Program(context.Background(), append([]string{"kubectl", "delete", "--wait=false", "--ignore-not-found"}, what...)...).CombinedOutput(); err != nil {
+			if out, err := env.Program(context.Background(),
+				append([]string{"kubectl", "delete", "--wait=false", "--ignore-not-found"}, what...)...).CombinedOutput(); err != nil {
 				t.Errorf("delete %v: %v\n%s", what, err, out)
 			}
 		}
@@ -40,7 +41,9 @@ func TestATenantsNameServers(t *testing.T) {
 	env.Namespace(t, thief, thief)
 	server := nameServer(cluster.PodSpec{Namespace: servers, Name: "dns", App: "dns", Node: "n2"}, "dns")
 	pods := env.WaitReady(t,
-		env.Pod(t, cluster.PodSpec{Namespace: web, Name: "near", Node: "n2"}), env.Pod(t, cluster.PodSpec{Namespace: web, Name: "far", Node: "n1"}),
+		env.Pod(t, cluster.PodSpec{Namespace: web, Name: "near", Node: "n2"}), env.Pod(t, cluster.PodSpec{
+			Namespace: web, Name: "far", Node: "n1",
+		}),
 		env.Pod(t, cluster.PodSpec{Namespace: thief, Name: "client", Node: "n1"}), env.Make(t, server),
 	)
 	clients, stranger, server := pods[:2], pods[2], pods[3]
@@ -76,7 +79,9 @@ func TestATenantsNameServers(t *testing.T) {
 	cluster.Eventually(t, cluster.Patience, "atoll policy trace follows a question", func(ctx context.Context) error {
 		var said policytrace.Trace
 		err := policyCommand(ctx, &said, "trace", web+"/far", clusterDNS.Addr().String(), "--port", "53", "--protocol", "udp")
-		if err == nil && (len(said.Paths) != 1 || said.Paths[0].To != server.Status.PodIP || said.Paths[0].Dialled != clusterDNS.String() || said.Paths[0].Steps[0].Verdict != "allow") {
+		if err == nil &&
+			(len(said.Paths) != 1 || said.Paths[0].To != server.Status.PodIP || said.Paths[0].Dialled != clusterDNS.String() ||
+				said.Paths[0].Steps[0].Verdict != "allow") {
 			err = fmt.Errorf("it says %+v", said)
 		}
 		return err
@@ -101,13 +106,14 @@ func TestATenantsNameServers(t *testing.T) {
 func wantStatus(t *testing.T, when string, from *corev1.Pod, name, status string) {
 	t.Helper()
 	for _, way := range []string{"-tcp=false", "-tcp=true"} {
-		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("%s: %s/%s asks for %s %s", when, from.Namespace, from.Name, name, way), func(ctx context.Context) error {
-			said, err := env.Dig(ctx, from, way, "A", name)
-			if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
-				err = fmt.Errorf("got %+v, want %q", said, status)
-			}
-			return err
-		})
+		cluster.Eventually(t, cluster.Patience,
+			fmt.Sprintf("%s: %s/%s asks for %s %s", when, from.Namespace, from.Name, name, way), func(ctx context.Context) error {
+				said, err := env.Dig(ctx, from, way, "A", name)
+				if err == nil && (said.Status != status || (said.Error == "") != (status != "")) {
+					err = fmt.Errorf("got %+v, want %q", said, status)
+				}
+				return err
+			})
 	}
 }
 

@@ -119,7 +119,8 @@ type somebody struct{ kubeconfig string }
 // adminOf is a ServiceAccount with a token, as a program outside of the cluster has it.
 func (c *suite) adminOf(t *testing.T, namespace, name string) somebody {
 	t.Helper()
-	token, err := c.Clients.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := c.Clients.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,8 @@ func (s somebody) kubectl(ctx context.Context, args ...string) (printed string, 
 	return string(out), err
 }
 
-// does does what stands in a row. A right that he has comes some time after its object: what fails is tried again. What must fail must not succeed once.
+// does does what stands in a row. A right that he has comes some time after its object: what fails is tried again. What must fail
+// must not succeed once.
 func (s somebody) does(t *testing.T, d deed) {
 	t.Helper()
 	cluster.Eventually(t, cluster.Patience, strings.Join(d.command, " "), func(ctx context.Context) error {
@@ -186,7 +188,8 @@ func (s somebody) does(t *testing.T, d deed) {
 	})
 }
 
-// checkClosed: the policy of the namespace acme-lab isolates its pod, if it is closed, and nobody else's, in the same Network or another tenant's.
+// checkClosed: the policy of the namespace acme-lab isolates its pod, if it is closed, and nobody else's, in the same Network or
+// another tenant's.
 func checkClosed(t *testing.T, closed bool) {
 	t.Helper()
 	pod := func(namespace, name string) *corev1.Pod {

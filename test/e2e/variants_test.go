@@ -29,7 +29,9 @@ func TestServiceVariants(t *testing.T) {
 		env.Namespace(t, ns, network)
 		object := cluster.PodSpec{Namespace: ns, Name: "unready", App: "unready", Node: "n2"}.Object()
 		container := &object.Spec.Containers[0]
-		container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)}})
+		container.StartupProbe, container.ReadinessProbe = nil, quick(corev1.ProbeHandler{
+			TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(1)},
+		})
 		unready := env.Make(t, object)
 		client := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: ns, Name: "client", Node: "n1", App: "client"}))[0]
 
@@ -41,7 +43,9 @@ func TestServiceVariants(t *testing.T) {
 		outsideBehind(t, beyond)
 		here := corev1.ServiceInternalTrafficPolicyLocal
 		local := variant(t, ns, "local", corev1.ServiceSpec{Ports: port, Selector: client.Labels, InternalTrafficPolicy: &here})
-		far := variant(t, ns, "far", corev1.ServiceSpec{Ports: port, Selector: unready.Labels, PublishNotReadyAddresses: true, InternalTrafficPolicy: &here})
+		far := variant(t, ns, "far", corev1.ServiceSpec{
+			Ports: port, Selector: unready.Labels, PublishNotReadyAddresses: true, InternalTrafficPolicy: &here,
+		})
 
 		for _, c := range []struct {
 			what    string

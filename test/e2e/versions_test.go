@@ -46,7 +46,8 @@ func TestVersions(t *testing.T) {
 		}
 		text, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if want := regexp.MustCompile(`(?m)^` + program + `_build_info\{[^}]*version="` + regexp.QuoteMeta(version) + `"\} 1$`); err != nil || !want.Match(text) {
+		if want := regexp.MustCompile(`(?m)^` + program + `_build_info\{[^}]*version="` + regexp.QuoteMeta(version) + `"\} 1$`); err != nil ||
+			!want.Match(text) {
 			t.Errorf("%s exports no %s_build_info of version %s (%v)", at.place, program, version, err)
 		}
 	}

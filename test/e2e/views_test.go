@@ -27,8 +27,12 @@ import (
 func TestTenantSeesHisOwn(t *testing.T) {
 	t.Parallel()
 	env.Network(t, "views", v1alpha1.NetworkSpec{
-		Subnets:           []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")},
-		AllowedNamespaces: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpIn, Values: []string{"views-a", "views-b"}}}},
+		Subnets: []v1alpha1.Subnet{cluster.Subnet("a", "10.0.0.0/24")},
+		AllowedNamespaces: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpIn, Values: []string{"views-a", "views-b"}},
+			},
+		},
 	})
 	for _, ns := range []string{"views-a", "views-b"} {
 		env.Namespace(t, ns, "views")
@@ -59,7 +63,8 @@ func TestTenantSeesHisOwn(t *testing.T) {
 			return err
 		}
 		s := view.Status
-		if s.Phase != v1alpha1.NetworkReady || s.Pods != 1 || len(s.Addresses) != 1 || s.Addresses[0].Pod != "mine" || s.Addresses[0].Addresses[0] != own || s.Subnets[0].Used != 1 {
+		if s.Phase != v1alpha1.NetworkReady || s.Pods != 1 || len(s.Addresses) != 1 || s.Addresses[0].Pod != "mine" ||
+			s.Addresses[0].Addresses[0] != own || s.Subnets[0].Used != 1 {
 			return fmt.Errorf("%+v", s)
 		}
 		if strings.Contains(string(text), "theirs") || strings.Contains(string(text), "views-b") {
@@ -76,7 +81,8 @@ func TestTenantSeesHisOwn(t *testing.T) {
 				return err
 			}
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-			if len(lines) != 2 || !slices.Equal(strings.Fields(lines[0]), strings.Fields(want[0])) || !strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), want[1]) {
+			if len(lines) != 2 || !slices.Equal(strings.Fields(lines[0]), strings.Fields(want[0])) ||
+				!strings.HasPrefix(strings.Join(strings.Fields(lines[1]), " "), want[1]) {
 				return fmt.Errorf("%s", out)
 			}
 			return nil

@@ -65,10 +65,12 @@ func TestOneWritePerPod(t *testing.T) {
 	}
 }
 
-// writeAsController tries to write an annotation on a pod, in the controller's name and as it does: one of those that it may write, as it is.
+// writeAsController tries to write an annotation on a pod, in the controller's name and as it does: one of those that it may
+// write, as it is.
 func writeAsController(ctx context.Context, t *testing.T, namespace, name string) error {
 	_, err := env.As(t, "system:serviceaccount:atoll-system:atoll-controller").CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		[]byte(`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
 	return err
 }
 
@@ -82,7 +84,8 @@ func controllerWrites(t *testing.T) int {
 	writes := 0
 	for line := range strings.Lines(string(metrics)) {
 		labels, value, _ := strings.Cut(line, "} ")
-		if !strings.HasPrefix(labels, "apiserver_flowcontrol_dispatched_requests_total{") || !strings.Contains(labels, `flow_schema="counts-writes"`) {
+		if !strings.HasPrefix(labels, "apiserver_flowcontrol_dispatched_requests_total{") ||
+			!strings.Contains(labels, `flow_schema="counts-writes"`) {
 			continue
 		}
 		number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)

@@ -26,11 +26,19 @@ type Players struct {
 const port = 9
 
 func (p Players) v4(from net.HardwareAddr, source netip.Addr, text string) [][]byte {
-	return [][]byte{V4{From: from, To: p.Receiver.MAC, Source: source, Target: p.Receiver.V4, Protocol: unix.IPPROTO_UDP, Payload: UDP(port, port, text)}.Bytes()}
+	return [][]byte{
+		V4{
+			From: from, To: p.Receiver.MAC, Source: source, Target: p.Receiver.V4, Protocol: unix.IPPROTO_UDP, Payload: UDP(port, port, text),
+		}.Bytes(),
+	}
 }
 
 func (p Players) v6(from net.HardwareAddr, source netip.Addr, text string) [][]byte {
-	return [][]byte{V6{From: from, To: p.Receiver.MAC, Source: source, Target: p.Receiver.V6, Header: unix.IPPROTO_UDP, Payload: UDP(port, port, text)}.Bytes()}
+	return [][]byte{
+		V6{
+			From: from, To: p.Receiver.MAC, Source: source, Target: p.Receiver.V6, Header: unix.IPPROTO_UDP, Payload: UDP(port, port, text),
+		}.Bytes(),
+	}
 }
 
 func (p Players) arp(to, claims net.HardwareAddr, claimed netip.Addr, text string) [][]byte {
@@ -172,10 +180,19 @@ func (p Players) Honest() Table {
 			return v6(own.V6, p.Receiver.V6, piece, Fragment(unix.IPPROTO_UDP, 0, true, UDP(9, 9, text+"...")))
 		},
 		"from a DHCP server's port": func(text string) [][]byte {
-			return [][]byte{V4{From: own.MAC, To: p.Receiver.MAC, Source: own.V4, Target: p.Receiver.V4, Protocol: unix.IPPROTO_UDP, Payload: UDP(67, 9, text)}.Bytes()}
+			return [][]byte{
+				V4{
+					From: own.MAC, To: p.Receiver.MAC, Source: own.V4, Target: p.Receiver.V4, Protocol: unix.IPPROTO_UDP, Payload: UDP(67, 9, text),
+				}.Bytes(),
+			}
 		},
 		"a client's search by DHCP": func(text string) [][]byte {
-			return [][]byte{V4{From: own.MAC, To: Everybody(), Source: own.V4, Target: netip.AddrFrom4([4]byte{255, 255, 255, 255}), Protocol: unix.IPPROTO_UDP, Payload: UDP(68, 67, text)}.Bytes()}
+			return [][]byte{
+				V4{
+					From: own.MAC, To: Everybody(), Source: own.V4, Target: netip.AddrFrom4([4]byte{255, 255, 255, 255}), Protocol: unix.IPPROTO_UDP,
+					Payload: UDP(68, 67, text),
+				}.Bytes(),
+			}
 		},
 		"ping": func(text string) [][]byte {
 			return v6(local, LinkLocal(p.Receiver.MAC), unix.IPPROTO_ICMPV6, ICMP(echo, text))

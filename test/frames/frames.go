@@ -135,5 +135,7 @@ func allNodes() net.HardwareAddr { return net.HardwareAddr{0x33, 0x33, 0, 0, 0, 
 
 // LinkLocal is the address that an interface gives itself by its MAC address. (RFC 4291, appendix A.)
 func LinkLocal(mac net.HardwareAddr) netip.Addr {
-	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5]})
+	return netip.AddrFrom16([16]byte{
+		0: 0xfe, 1: 0x80, 8: mac[0] ^ 2, 9: mac[1], 10: mac[2], 11: 0xff, 12: 0xfe, 13: mac[3], 14: mac[4], 15: mac[5],
+	})
 }

@@ -66,7 +66,9 @@ func (a *agents) capture(_ context.Context, _ snapshot.Sender, _ nodeapi.Capture
 	stats := capture.Stats{Received: 1}
 	return errors.Join(
 		each(nodeapi.CaptureLine{Begun: true}),
-		each(nodeapi.CaptureLine{Update: &capture.Update{Records: []capture.Record{{Time: time.Now().UnixNano(), Length: len(packet), Data: packet}}}}),
+		each(nodeapi.CaptureLine{
+			Update: &capture.Update{Records: []capture.Record{{Time: time.Now().UnixNano(), Length: len(packet), Data: packet}}},
+		}),
 		each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Stats: stats, Told: 1}}),
 	)
 }
@@ -100,7 +102,9 @@ func (a *agents) connect(_ context.Context, on snapshot.Sender, q nodeapi.Connec
 			if requests.Decode(&r) != nil {
 				return
 			}
-			_ = answers.Encode(map[string]any{"id": r.ID, "result": fmt.Sprintf("%s of node %s does %s\n", q.Socket, on.Node, r.Method), "error": nil})
+			_ = answers.Encode(map[string]any{
+				"id": r.ID, "result": fmt.Sprintf("%s of node %s does %s\n", q.Socket, on.Node, r.Method), "error": nil,
+			})
 		}
 	}()
 	return near, nil
@@ -126,7 +130,9 @@ func (a *agents) flows(_ context.Context, on snapshot.AgentNode, q nodeapi.Flows
 // check tells that node n2 of an ill cluster lacks something, until it is repaired.
 func (a *agents) check(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
 	out.Interfaces, out.Portholes = 2, 1
-	differs := []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"}}
+	differs := []model.NodeDifference{
+		{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
+	}
 	switch {
 	case !a.ill || on.Name != "n2" || a.repaired.Load():
 	case q.Repair:
@@ -149,10 +155,12 @@ func (a *agents) seen(node string) (out []model.Flow) {
 		to := pod.Assigned[0].Addresses[0].Addr()
 		now := time.Now().Add(-time.Minute)
 		flow := model.Flow{
-			Network: "red", Direction: "Ingress", Pod: pod.Key.String(), Destination: to, Protocol: "tcp", Port: 5432, Minute: now.Truncate(time.Minute), Last: now, Packets: 2, Bytes: 120, Connections: 2,
+			Network: "red", Direction: "Ingress", Pod: pod.Key.String(), Destination: to, Protocol: "tcp", Port: 5432,
+			Minute: now.Truncate(time.Minute), Last: now, Packets: 2, Bytes: 120, Connections: 2,
 		}
 		allowed, dropped := flow, flow
-		allowed.Source, allowed.Policy, allowed.Rule, allowed.Verdict = web.Assigned[0].Addresses[0].Addr(), "NetworkPolicy/red/db-from-web", "0", "allow"
+		allowed.Source, allowed.Policy, allowed.Rule, allowed.Verdict = web.Assigned[0].Addresses[0].Addr(), "NetworkPolicy/red/db-from-web",
+			"0", "allow"
 		dropped.Source, dropped.Policy, dropped.Verdict = netip.MustParseAddr("203.0.113.9"), "isolation", "drop"
 		out = append(out, allowed, dropped)
 	}

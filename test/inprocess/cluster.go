@@ -153,7 +153,8 @@ func (c *Cluster) kubeconfig(name, user, address string) string {
 	c.t.Helper()
 	file := filepath.Join(c.dir, name)
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u","namespace":"red"}}],`+
-		`"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"u","user":{"token":%q}}]}`, address, base64.StdEncoding.EncodeToString(authority(c.served)), user)
+		`"clusters":[{"name":"c","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"u","user":{"token":%q}}]}`, address,
+		base64.StdEncoding.EncodeToString(authority(c.served)), user)
 	c.must(os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
@@ -204,7 +205,8 @@ func (c *Cluster) run(listener net.Listener, database database, o Options) {
 	c.t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-// settle waits until the controller has given addresses and written rows, has pods run under their faces and their ports bound, and waits until inspection answers.
+// settle waits until the controller has given addresses and written rows, has pods run under their faces and their ports bound,
+// and waits until inspection answers.
 func (c *Cluster) settle(database database, ill bool) {
 	c.t.Helper()
 	nodes, ports := []string{}, map[string]string{}

@@ -74,7 +74,8 @@ func newDatabase(dir, schema string) (d database, stop func(), err error) {
 	of[served.Name] = served
 	clients := map[string]model.ClientDBModel{}
 	for name, rows := range map[string]map[string]model.Model{
-		ovsdb.NorthboundDatabase: rows, ovsdb.SouthboundDatabase: {"Chassis": &chassisRow{}, "Port_Binding": &bindingRow{}}, served.Name: {serverdb.DatabaseTable: &serverdb.Database{}},
+		ovsdb.NorthboundDatabase: rows, ovsdb.SouthboundDatabase: {"Chassis": &chassisRow{}, "Port_Binding": &bindingRow{}},
+		served.Name: {serverdb.DatabaseTable: &serverdb.Database{}},
 	} {
 		if clients[name], err = model.NewClientDBModel(name, rows); err != nil {
 			return d, nil, fmt.Errorf("build model of %s: %w", name, err)
@@ -93,7 +94,9 @@ func newDatabase(dir, schema string) (d database, stop func(), err error) {
 		return d, nil, fmt.Errorf("make databases: %w", err)
 	}
 	for _, name := range []string{ovsdb.NorthboundDatabase, ovsdb.SouthboundDatabase} {
-		err := d.insert(served.Name, serverdb.DatabaseTable, vsdb.Row{"name": name, "model": serverdb.DatabaseModelStandalone, "connected": true, "leader": true})
+		err := d.insert(served.Name, serverdb.DatabaseTable, vsdb.Row{
+			"name": name, "model": serverdb.DatabaseModelStandalone, "connected": true, "leader": true,
+		})
 		if err != nil {
 			return d, nil, err
 		}
@@ -158,11 +161,14 @@ func (d database) bind(nodes []string, ports map[string]string) error {
 	var operations []vsdb.Operation
 	for i, node := range nodes {
 		uuids[node] = vsdb.UUID{GoUUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)}
-		operations = append(operations, vsdb.Operation{Op: vsdb.OperationInsert, Table: "Chassis", UUID: uuids[node].GoUUID, Row: vsdb.Row{"name": node, "hostname": node}})
+		operations = append(operations, vsdb.Operation{
+			Op: vsdb.OperationInsert, Table: "Chassis", UUID: uuids[node].GoUUID, Row: vsdb.Row{"name": node, "hostname": node},
+		})
 	}
 	for i, port := range slices.Sorted(maps.Keys(ports)) {
 		operations = append(operations, vsdb.Operation{Op: vsdb.OperationInsert, Table: "Port_Binding", Row: vsdb.Row{
-			"logical_port": port, "type": "", "chassis": uuids[ports[port]], "up": true, "datapath": vsdb.UUID{GoUUID: "00000000-0000-4000-8000-000000000000"}, "tunnel_key": i + 1,
+			"logical_port": port, "type": "", "chassis": uuids[ports[port]], "up": true,
+			"datapath": vsdb.UUID{GoUUID: "00000000-0000-4000-8000-000000000000"}, "tunnel_key": i + 1,
 		}})
 	}
 	return d.transact(ovsdb.SouthboundDatabase, operations...)
@@ -172,9 +178,15 @@ func (d database) bind(nodes []string, ports map[string]string) error {
 func (d database) stray(of, name, addresses string) error {
 	const row = "port"
 	return d.transact(ovsdb.NorthboundDatabase,
-		vsdb.Operation{Op: vsdb.OperationInsert, Table: nb.TableLogicalSwitchPort.String(), UUIDName: row, Row: vsdb.Row{"name": name, "addresses": vsdb.OvsSet{GoSet: []any{addresses}}}},
+		vsdb.Operation{
+			Op: vsdb.OperationInsert, Table: nb.TableLogicalSwitchPort.String(), UUIDName: row, Row: vsdb.Row{
+				"name": name, "addresses": vsdb.OvsSet{GoSet: []any{addresses}},
+			},
+		},
 		vsdb.Operation{
 			Op: vsdb.OperationMutate, Table: nb.TableLogicalSwitch.String(), Where: []vsdb.Condition{ovsdb.Equal("name", of)},
-			Mutations: []vsdb.Mutation{{Column: "ports", Mutator: vsdb.MutateOperationInsert, Value: vsdb.OvsSet{GoSet: []any{vsdb.UUID{GoUUID: row}}}}},
+			Mutations: []vsdb.Mutation{
+				{Column: "ports", Mutator: vsdb.MutateOperationInsert, Value: vsdb.OvsSet{GoSet: []any{vsdb.UUID{GoUUID: row}}}},
+			},
 		})
 }

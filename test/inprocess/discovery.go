@@ -58,8 +58,10 @@ func resourceOf(kind string) string {
 
 // global are the kinds that are in no namespace.
 var global = []string{
-	"AtollConfig", "CertificateSigningRequest", "ClusterNetworkPolicy", "ClusterRole", "ClusterRoleBinding", "Namespace", "Network", "NetworkView", "Node", "NodeReport", "PriorityClass",
-	"ServiceCIDR", "SelfSubjectAccessReview", "SubjectAccessReview", "Tenant", "TokenReview", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+	"AtollConfig", "CertificateSigningRequest", "ClusterNetworkPolicy", "ClusterRole", "ClusterRoleBinding", "Namespace",
+	"Network", "NetworkView", "Node", "NodeReport", "PriorityClass",
+	"ServiceCIDR", "SelfSubjectAccessReview", "SubjectAccessReview", "Tenant", "TokenReview",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
 // discover says what there is; nil for a path that asks for something else.
@@ -79,7 +81,9 @@ func discover(path string) any {
 				list.Groups[i].Versions = append(list.Groups[i].Versions, one)
 				continue
 			}
-			list.Groups = append(list.Groups, meta.APIGroup{Name: version.Group, Versions: []meta.GroupVersionForDiscovery{one}, PreferredVersion: one})
+			list.Groups = append(list.Groups, meta.APIGroup{
+				Name: version.Group, Versions: []meta.GroupVersionForDiscovery{one}, PreferredVersion: one,
+			})
 		}
 		return list
 	case len(parts) == 2 && parts[0] == "api":
@@ -94,7 +98,8 @@ func resources(version schema.GroupVersion) any {
 	list := meta.APIResourceList{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: version.String()}
 	for name, kind := range offered(version) {
 		list.APIResources = append(list.APIResources, meta.APIResource{
-			Name: name, SingularName: strings.ToLower(kind), Kind: kind, Namespaced: !slices.Contains(global, kind), Verbs: meta.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+			Name: name, SingularName: strings.ToLower(kind), Kind: kind, Namespaced: !slices.Contains(global, kind),
+			Verbs: meta.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
 		})
 	}
 	if len(list.APIResources) == 0 {

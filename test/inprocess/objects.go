@@ -90,7 +90,9 @@ func (o *objects) get(p place) (*unstructured.Unstructured, error) {
 }
 
 // update has an object changed, to what change makes of a copy of it.
-func (o *objects) update(p place, dry bool, change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (o *objects) update(
+	p place, dry bool, change func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
+) (*unstructured.Unstructured, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	have := o.now[p]

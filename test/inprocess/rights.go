@@ -76,7 +76,11 @@ func (s *server) review(w http.ResponseWriter, q request) bool {
 	switch q.resource.Resource {
 	case "tokenreviews":
 		review := read[authentication.TokenReview](q.Header.Get("Content-Type"), body)
-		review.Status = authentication.TokenReviewStatus{Authenticated: review.Spec.Token != "", User: authentication.UserInfo{Username: review.Spec.Token, Groups: []string{"system:authenticated"}}}
+		review.Status = authentication.TokenReviewStatus{
+			Authenticated: review.Spec.Token != "", User: authentication.UserInfo{
+				Username: review.Spec.Token, Groups: []string{"system:authenticated"},
+			},
+		}
 		answer(w, http.StatusCreated, review)
 	case "subjectaccessreviews":
 		review := read[authorization.SubjectAccessReview](q.Header.Get("Content-Type"), body)

@@ -41,7 +41,9 @@ type request struct {
 }
 
 // verbs of Kubernetes by method, of one object.
-var verbs = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
+var verbs = map[string]string{
+	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
 
 // ServeHTTP implements http.Handler.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +112,8 @@ func (s *server) serve(w http.ResponseWriter, q request) {
 		}
 	}
 	if !may(q.user, right{verb, q.place.resource, q.subresource, q.place.namespace, q.place.name}) {
-		fail(w, apierrors.NewForbidden(q.place.resource, q.place.name, fmt.Errorf("User %q cannot %s resource %q in API group %q%s", //nolint:staticcheck // It is Kubernetes' own sentence.
+		//nolint:staticcheck // It is Kubernetes' own sentence.
+		fail(w, apierrors.NewForbidden(q.place.resource, q.place.name, fmt.Errorf("User %q cannot %s resource %q in API group %q%s",
 			q.user, verb, q.resource.Resource, q.resource.Group, where(q.place.namespace))))
 		return
 	}
@@ -156,7 +159,8 @@ func (s *server) one(q request) (any, error) {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		wish, _, _ := unstructured.NestedSlice(options.Object, "dryRun")
-		return meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: meta.StatusSuccess}, s.objects.remove(q.place, dry || len(wish) > 0)
+		return meta.Status{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: meta.StatusSuccess}, s.objects.remove(q.place,
+			dry || len(wish) > 0)
 	case http.MethodPatch:
 		return s.patch(q, body, dry)
 	}
@@ -227,7 +231,10 @@ func (s *server) list(w http.ResponseWriter, q request) {
 		return
 	}
 	items, version := s.objects.list(c)
-	list := map[string]any{"kind": listKind(q.resource), "apiVersion": q.resource.GroupVersion().String(), "metadata": map[string]any{"resourceVersion": fmt.Sprint(version)}, "items": items}
+	list := map[string]any{
+		"kind": listKind(q.resource), "apiVersion": q.resource.GroupVersion().String(),
+		"metadata": map[string]any{"resourceVersion": fmt.Sprint(version)}, "items": items,
+	}
 	if items == nil {
 		list["items"] = []any{}
 	}

@@ -28,7 +28,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// costly is a question whose answer takes as much as an answer may, of verdicts or, on a slow machine, of time: what would be, if a policy of the namespace named thousands of ports.
+// costly is a question whose answer takes as much as an answer may, of verdicts or, on a slow machine, of time: what would be, if
+// a policy of the namespace named thousands of ports.
 func costly() []byte {
 	var rules []string
 	for r := range 4 {
@@ -40,7 +41,8 @@ func costly() []byte {
 	}
 	rule := `[` + strings.Join(rules, ",") + `]`
 	return []byte(`{"spec":{"policies":[{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy","metadata":{"namespace":"red","name":"costly"},` +
-		`"spec":{"podSelector":{"matchExpressions":[{"key":"own","operator":"Exists"}]},"policyTypes":["Ingress","Egress"],"ingress":` + rule + `,"egress":` + rule + `}}]}}`)
+		`"spec":{"podSelector":{"matchExpressions":[{"key":"own","operator":"Exists"}]},"policyTypes":["Ingress","Egress"],"ingress":` + rule +
+		`,"egress":` + rule + `}}]}}`)
 }
 
 // soon is how long a renewal of the Lease may take, and a pod's port, by the time that the machine gives: as long as the Lease lasts.
@@ -52,11 +54,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestInspectionDoesNotStarveTheController: inspection is a process of its own on the controller's machine, as it is installed. A Tenant's admin and an operator keep all of its places that they
-// can have at work, with trials that end at their bound among it. The controller's Lease is renewed meanwhile, and a new pod gets its address and its port; and so when inspection is killed at its work.
+// TestInspectionDoesNotStarveTheController: inspection is a process of its own on the controller's machine, as it is installed. A
+// Tenant's admin and an operator keep all of its places that they can have at work, with trials that end at their bound among it.
+// The controller's Lease is renewed meanwhile, and a new pod gets its address and its port; and so when inspection is killed at
+// its work.
 //
-// The load has no control: the kernel gives each process its turn, and without places the Lease is renewed as well. How much later that is depends on the machine. What places bound is how many
-// work at once, which TestWorkLeavesProcessors of pkg/inspect/inspectapi counts, with a control.
+// The load has no control: the kernel gives each process its turn, and without places the Lease is renewed as well. How much
+// later that is depends on the machine. What places bound is how many work at once, which TestWorkLeavesProcessors of
+// pkg/inspect/inspectapi counts, with a control.
 func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	t.Parallel()
 	objects, err := os.ReadFile(filepath.Join("..", "..", "pkg", "cli", "testdata", "cluster.yaml"))
@@ -65,7 +70,9 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 	}
 	text := string(objects)
 	for i := range 10 {
-		text += fmt.Sprintf("\n---\n{apiVersion: v1, kind: Pod, metadata: {namespace: red, name: own-%d, labels: {app: own, own: \"%d\"}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}", i, i)
+		text += fmt.Sprintf(
+			"\n---\n{apiVersion: v1, kind: Pod, metadata: {namespace: red, name: own-%d, labels: {app: own, own: \"%d\"}}, spec: {nodeName: n1, "+
+				"containers: [{name: c, image: i}]}}", i, i)
 	}
 	c := Start(t, Options{Objects: text, Schema: filepath.Join("..", "rowgen", "ovn-nb.ovsschema"), Apart: true})
 	ctx, stop := context.WithCancel(t.Context())
@@ -117,7 +124,8 @@ func TestInspectionDoesNotStarveTheController(t *testing.T) {
 			told, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			switch answered.Add(1); {
-			case bytes.Contains(told, []byte(`"cut":"`)), method == http.MethodPost && answer.StatusCode == http.StatusServiceUnavailable && bytes.Contains(told, []byte("longer than it may")):
+			case bytes.Contains(told, []byte(`"cut":"`)), method == http.MethodPost && answer.StatusCode == http.StatusServiceUnavailable &&
+				bytes.Contains(told, []byte("longer than it may")):
 				bounded.Add(1)
 			case method == http.MethodPost && answer.StatusCode == http.StatusCreated:
 				t.Errorf("a trial is not at its bound: %.300s", told[max(0, len(told)-300):])
@@ -175,7 +183,9 @@ func (c *Cluster) goesOn(when string) {
 	wait.Within(c.t, soon, when+": the pod to have its port", func() {
 		key.Name = fmt.Sprintf("late-%d", time.Now().UnixNano())
 		_, err := client.CoreV1().Pods(key.Namespace).Create(c.t.Context(), &core.Pod{
-			ObjectMeta: meta.ObjectMeta{Name: key.Name, Namespace: key.Namespace}, Spec: core.PodSpec{NodeName: "n1", Containers: []core.Container{{Name: "c", Image: "i"}}},
+			ObjectMeta: meta.ObjectMeta{Name: key.Name, Namespace: key.Namespace}, Spec: core.PodSpec{
+				NodeName: "n1", Containers: []core.Container{{Name: "c", Image: "i"}},
+			},
 		}, meta.CreateOptions{})
 		c.must(err)
 	}, func(ctx context.Context) error {
@@ -183,7 +193,8 @@ func (c *Cluster) goesOn(when string) {
 		if pod == nil || len(pod.Assigned) == 0 {
 			return errors.New("it has no address")
 		}
-		found, err := c.northbound.Select(ctx, ovsdb.SelectRows("Logical_Switch_Port", []string{"name"}, ovsdb.Equal("name", key.First().PortName())))
+		found, err := c.northbound.Select(ctx,
+			ovsdb.SelectRows("Logical_Switch_Port", []string{"name"}, ovsdb.Equal("name", key.First().PortName())))
 		if err == nil && len(found[0]) != 1 {
 			err = errors.New("it has no row")
 		}

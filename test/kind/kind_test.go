@@ -1,5 +1,5 @@
-// Package kind looks at dist/kind, which cannot be tried where there is no Docker: its file against kind's own types, and the commands of docs/install.md against
-// what they name.
+// Package kind looks at dist/kind, which cannot be tried where there is no Docker: its file against kind's own types, and the
+// commands of docs/install.md against what they name.
 package kind
 
 import (
@@ -87,7 +87,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestCommands: the commands of the page make this cluster, load the images that make images makes, and install an overlay that fits its nodes and its ranges.
+// TestCommands: the commands of the page make this cluster, load the images that make images makes, and install an overlay that
+// fits its nodes and its ranges.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := cluster(t)
@@ -148,7 +149,8 @@ func rendered(t *testing.T, args []string) string {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := cli.Command("atoll")
-	cmd.SetArgs(append(args, "-o", "yaml", "--kubeconfig", "/nowhere/at/all", "--image-tag", "v1", "--service-cidrs", "10.96.0.0/12", "--dns-addresses", "10.96.0.10"))
+	cmd.SetArgs(append(args, "-o", "yaml", "--kubeconfig", "/nowhere/at/all", "--image-tag", "v1", "--service-cidrs", "10.96.0.0/12",
+		"--dns-addresses", "10.96.0.10"))
 	cmd.SetOut(&out)
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)

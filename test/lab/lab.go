@@ -162,8 +162,8 @@ func (l *Lab) Kubeconfig(user string) (string, error) {
 	return path, nil
 }
 
-// As is the configuration of a client that acts as the user, with the rights that RBAC gives them; its rate is not limited. The API server's
-// priority and fairness treats it like the user's own.
+// As is the configuration of a client that acts as the user, with the rights that RBAC gives them; its rate is not limited. The
+// API server's priority and fairness treats it like the user's own.
 func (l *Lab) As(user string, groups ...string) *rest.Config { return l.server.As(user, groups...) }
 
 // FreeAddress is a loopback address whose port nobody listened on a moment ago.

@@ -169,13 +169,16 @@ func TestRun(t *testing.T) {
 
 func TestLonePodProvesNothing(t *testing.T) {
 	pods := examplePods()
-	pods = append(pods, Pod{Namespace: "green", Name: "alone", UID: "g", Network: "green", Node: "n1", Address: netip.MustParseAddr("10.0.0.10")})
+	pods = append(pods, Pod{
+		Namespace: "green", Name: "alone", UID: "g", Network: "green", Node: "n1", Address: netip.MustParseAddr("10.0.0.10"),
+	})
 	m, err := Run(t.Context(), isolated(pods).exec, pods)
 	if err != nil {
 		t.Fatal(err)
 	}
 	failures := strings.Join(m.Verdict().Failures, "\n")
-	if want := "green/alone reached nobody: its silence proves nothing\ngreen/alone was reached by nobody: silence towards it proves nothing"; failures != want {
+	if want := "green/alone reached nobody: its silence proves nothing\ngreen/alone was reached by nobody: " +
+		"silence towards it proves nothing"; failures != want {
 		t.Errorf("failures:\n%s\nwant:\n%s", failures, want)
 	}
 	if v := (&Matrix{}).Verdict(); v.OK() {

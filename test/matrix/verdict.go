@@ -27,7 +27,8 @@ func (v Verdict) String() string {
 	if !v.OK() {
 		word = "FAIL"
 	}
-	return fmt.Sprintf("%s: %d of %d paths as expected: %d reached within %s, %d stayed apart (%d of them to an address that both Networks have)",
+	return fmt.Sprintf(
+		"%s: %d of %d paths as expected: %d reached within %s, %d stayed apart (%d of them to an address that both Networks have)",
 		word, v.Reached+v.Apart, v.Total, v.Reached, strings.Join(v.Networks, ", "), v.Apart, v.Own)
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 )
 
-// TestDashboard reads the dashboard by Grafana's own schema, which knows each field of each kind of panel, and looks at what a schema does not say.
+// TestDashboard reads the dashboard by Grafana's own schema, which knows each field of each kind of panel, and looks at what a
+// schema does not say.
 func TestDashboard(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
 	text := string(read(t, filepath.Join(dist, "dashboard.json")))
@@ -19,7 +20,8 @@ func TestDashboard(t *testing.T) {
 		t.Fatalf("Grafana's schema: %s", wrong)
 	}
 	for _, known := range []string{"wideLayout", "legendFormat", "gridPos", "schemaVersion"} {
-		if wrong := unknownToGrafana(strings.Replace(text, `"`+known+`"`, `"another"`, 1)); !strings.Contains(wrong, known) && !strings.Contains(wrong, "another") {
+		if wrong := unknownToGrafana(strings.Replace(text, `"`+known+`"`, `"another"`, 1)); !strings.Contains(wrong, known) &&
+			!strings.Contains(wrong, "another") {
 			t.Errorf("Grafana's schema does not miss %s: %s", known, wrong)
 		}
 	}
@@ -67,8 +69,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// unknownToGrafana is what the schema does not know, or misses, in a dashboard; empty if nothing. (The reader gives a list of errors, also an empty one, and then
-// leaves panels out.)
+// unknownToGrafana is what the schema does not know, or misses, in a dashboard; empty if nothing. (The reader gives a list of
+// errors, also an empty one, and then leaves panels out.)
 func unknownToGrafana(text string) string {
 	var d dashboard.Dashboard //nolint:staticcheck // the form that Grafana imports and provisions from files
 	if err := d.UnmarshalJSONStrict([]byte(text)); err != nil {

@@ -62,8 +62,10 @@ func TestMetricsIn(t *testing.T) {
 	for expr, want := range map[string][]string{
 		`absent(atoll_a == 1)`: {"atoll_a"},
 		`sum by (node) (rate(atoll_b_total{name=~"atoll_c.*",what!~"gc|porthole"}[10m])) / atoll_b_total`: {"atoll_b_total"},
-		`count({__name__=~"atoll_(controller|agent)_build_info"})`:                                        {"atoll_agent_build_info", "atoll_controller_build_info"},
-		`up{job="atoll-controller"} == 0`:                                                                 nil,
+		`count({__name__=~"atoll_(controller|agent)_build_info"})`: {
+			"atoll_agent_build_info", "atoll_controller_build_info",
+		},
+		`up{job="atoll-controller"} == 0`: nil,
 	} {
 		if diff := cmp.Diff(want, metricsIn(expr)); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", expr, diff)

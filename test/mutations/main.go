@@ -57,7 +57,8 @@ var mutations = []mutation{
 		before: `	c.NodeChanged.Follow(stage, s.changed.Mark)` + "\n",
 	},
 	{
-		name: "services-not-told-of-nodes", what: "a Service with an endpoint at a node's address is not compiled anew when the node gets it, or loses it",
+		name:   "services-not-told-of-nodes",
+		what:   "a Service with an endpoint at a node's address is not compiled anew when the node gets it, or loses it",
 		file:   "pkg/controller/decide/services/world.go",
 		before: `	l.reads.hosts.Note(l.service, a)` + "\n",
 	},
@@ -154,7 +155,8 @@ func (m mutation) try(ctx context.Context, dir string, checks int) (string, erro
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	// A short history says no more here than the first that was found.
-	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-count=1", "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller/decide",
+	cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+overlay, "-count=1", "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$",
+		"./pkg/controller/decide",
 		fmt.Sprintf("-rapid.checks=%d", checks), "-rapid.seed=1", "-rapid.nofailfile", "-rapid.shrinktime=1s")
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError

@@ -157,8 +157,9 @@ func (p *pinger) send(t wire.Target, seq int) error {
 	return nil
 }
 
-// identifier is that of a probe's echo requests (RFC 792): each has its own. With one for all, a request to an address that is translated to another and one to
-// that other address itself would be the same connection, and connection tracking drops the second.
+// identifier is that of a probe's echo requests (RFC 792): each has its own. With one for all, a request to an address that is
+// translated to another and one to that other address itself would be the same connection, and connection tracking drops the
+// second.
 func identifier(token string) int {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(token)) // never an error

@@ -25,7 +25,8 @@ func runLoad(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	var at netip.AddrPort
 	flags.TextVar(&at, "at", netip.AddrPort{}, "address and port of the server")
-	how := flags.String("by", string(wire.LoadTCP), "tcp: a connection for each question; http: one connection for all; udp: one socket for all; dns, dns-tcp: a DNS question each")
+	how := flags.String("by", string(wire.LoadTCP),
+		"tcp: a connection for each question; http: one connection for all; udp: one socket for all; dns, dns-tcp: a DNS question each")
 	workers := flags.Int("workers", 1, "how many ask at once")
 	pause := flags.Duration("pause", 0, "between an answer and the next question; the workers begin one after another within as long")
 	duration := flags.Duration("for", time.Second, "how long at most")
@@ -201,8 +202,9 @@ func (tcpAsker) Close() error { return nil }
 type httpAsker struct {
 	url    string
 	client *http.Client
-	// kept: the connection of the last question was put aside for the next. When it was not, it is the client that gave it up: Go's does so when it is
-	// late to see that it has written a question which is answered already (net/http, maxWriteWaitBeforeConnReuse).
+	// kept: the connection of the last question was put aside for the next. When it was not, it is the client that gave it up: Go's
+	// does so when it is late to see that it has written a question which is answered already (net/http,
+	// maxWriteWaitBeforeConnReuse).
 	kept atomic.Bool
 	// renewed are questions for which a connection was made anew although one was kept.
 	renewed []wire.Failure
@@ -210,7 +212,9 @@ type httpAsker struct {
 
 func newHTTP(at netip.AddrPort) asker {
 	return &httpAsker{
-		url: "http://" + at.String() + wire.ReadyPath, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: loadPatience},
+		url: "http://" + at.String() + wire.ReadyPath, client: &http.Client{
+			Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: loadPatience,
+		},
 	}
 }
 

@@ -217,7 +217,8 @@ func TestLoad(t *testing.T) {
 		if way.each {
 			made = load.Answers
 		}
-		if load.Answers < 4 || load.ByServer["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 || load.P99 > load.Max {
+		if load.Answers < 4 || load.ByServer["u-1"] != load.Answers || len(load.Errors) != 0 || load.Connections != made || load.P50 > load.P99 ||
+			load.P99 > load.Max {
 			t.Errorf("way %d: %+v", i, load)
 		}
 		if span := load.Spans["u-1"]; len(load.Spans) != 1 || !span.First.Before(span.Last) || span.Last.After(time.Now()) {
@@ -241,7 +242,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionsAreTold: who keeps a connection says that it broke between two questions, although the next one is answered over another.
+// TestBrokenConnectionsAreTold: who keeps a connection says that it broke between two questions, although the next one is
+// answered over another.
 func TestBrokenConnectionsAreTold(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -44,7 +44,8 @@ func runServe(ctx context.Context, args []string) error {
 	web := flags.Uint("http", wire.HTTPPort, "port for HTTP (0: none)")
 	health := flags.Uint("grpc", wire.GRPCPort, "port for health checks by gRPC (0: none)")
 	icmp := flags.Bool("icmp", true, "record echo requests, which takes CAP_NET_RAW")
-	socket := flags.String("socket", wire.Socket, "local socket where sightings are asked for; of pods in one network namespace each needs its own")
+	socket := flags.String("socket", wire.Socket,
+		"local socket where sightings are asked for; of pods in one network namespace each needs its own")
 	var address netip.Addr
 	flags.TextVar(&address, "address", netip.Addr{}, "address for TCP and UDP (default: all)")
 	if err := flags.Parse(args); err != nil {

@@ -146,7 +146,10 @@ func (c *Central) File(db string) string { return c.path(db + ".db") }
 
 // StartDatabase starts the server of nb or sb on the database file that is there.
 func (c *Central) StartDatabase(ctx context.Context, db string) error {
-	args := []string{"--remote=punix:" + c.path(db+".sock"), "--unixctl=" + c.path(db+".ctl"), "--log-file=" + c.path(db+".log"), "-vconsole:off", "--no-chdir"}
+	args := []string{
+		"--remote=punix:" + c.path(db+".sock"), "--unixctl=" + c.path(db+".ctl"), "--log-file=" + c.path(db+".log"), "-vconsole:off",
+		"--no-chdir",
+	}
 	if db == "sb" {
 		args = append(args, c.southbound...)
 	}

@@ -94,8 +94,8 @@ func StartChassis(ctx context.Context, o ChassisOptions) (_ *Chassis, err error)
 	return c, c.start("ovn-controller", 0, append(slices.Clone(o.Certificates), c.database())...)
 }
 
-// Adopt is a node whose daemons somebody else runs: ovs-vswitchd in the namespace inside, which the node takes over, and all with their sockets in
-// the directory.
+// Adopt is a node whose daemons somebody else runs: ovs-vswitchd in the namespace inside, which the node takes over, and all with
+// their sockets in the directory.
 func Adopt(o ChassisOptions, inside netns.NsHandle) (*Chassis, error) {
 	found, err := parts.LocateOVN(os.Getenv(PrefixVariable))
 	return &Chassis{options: o, parts: found, inside: inside}, err

@@ -41,7 +41,9 @@ func Link(ctx context.Context, a, b *Chassis) error {
 	// The userspace datapath drops what it sends first to a neighbour that it does not know yet.
 	for i, c := range []*Chassis{a, b} {
 		other := []*Chassis{b, a}[i]
-		for _, words := range [][]string{{"tnl/neigh/aging", "3600"}, {"tnl/neigh/set", underlay, other.options.Tunnel.String(), macs[1-i].String()}} {
+		for _, words := range [][]string{
+			{"tnl/neigh/aging", "3600"}, {"tnl/neigh/set", underlay, other.options.Tunnel.String(), macs[1-i].String()},
+		} {
 			if _, err := c.Ask(ctx, "ovs-vswitchd", words...); err != nil {
 				return fmt.Errorf("introduce %s to %s: %w", other.options.Name, c.options.Name, err)
 			}

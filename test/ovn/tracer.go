@@ -29,8 +29,8 @@ func (c *Central) Trace(ctx context.Context, state string) (*Tracer, error) {
 	return c.trace(ctx, c.SBAddress(), c.path(fmt.Sprintf("trace%d.ctl", c.tracers)), state)
 }
 
-// TraceAt is Central.Trace for a southbound database that somebody else runs. The tracer's socket, which is a path that nobody has used, has to be short
-// enough for one; its programs are those below the prefix that ATOLL_OVN_PREFIX names.
+// TraceAt is Central.Trace for a southbound database that somebody else runs. The tracer's socket, which is a path that nobody
+// has used, has to be short enough for one; its programs are those below the prefix that ATOLL_OVN_PREFIX names.
 func TraceAt(ctx context.Context, southbound, socket, state string) (*Tracer, error) {
 	found, err := locate()
 	if err != nil {

@@ -26,8 +26,10 @@ var (
 	options     = column{name: "options"}
 	externalIDs = column{name: "external_ids"}
 	acls        = column{name: "acls", doc: "refer to ACL; written as Members.", member: true}
-	groups      = column{name: "load_balancer_group", goName: "LoadBalancerGroups", doc: "refer to Load_Balancer_Group; written as Members.", member: true}
-	balancers   = column{name: "load_balancer", goName: "LoadBalancers", doc: "refer to Load_Balancer; written as Members.", member: true}
+	groups      = column{
+		name: "load_balancer_group", goName: "LoadBalancerGroups", doc: "refer to Load_Balancer_Group; written as Members.", member: true,
+	}
+	balancers = column{name: "load_balancer", goName: "LoadBalancers", doc: "refer to Load_Balancer; written as Members.", member: true}
 )
 
 // tables are in the order in which their rows are looked at: containers first.
@@ -79,7 +81,10 @@ var tables = []table{
 		name: "Logical_Switch_Port",
 		columns: []column{
 			name,
-			{name: "type", doc: `is empty for a pod's port, "router" for a port that leads to a router, "localport" for one that every chassis has for itself.`},
+			{
+				name: "type",
+				doc:  `is empty for a pod's port, "router" for a port that leads to a router, "localport" for one that every chassis has for itself.`,
+			},
 			{name: "addresses", doc: `are each "MAC IP..." or a keyword.`},
 			{name: "port_security", doc: "has the only source addresses that the port may use; none means any."},
 			options,
@@ -108,7 +113,10 @@ var tables = []table{
 		name: "Load_Balancer",
 		columns: []column{
 			name,
-			{name: "vips", doc: `are each "IP:port" and the "IP:port,..." of its backends, [IP]:port for IPv6; or two addresses without ports. Written as Members.`, member: true},
+			{
+				name: "vips",
+				doc:  `are each "IP:port" and the "IP:port,..." of its backends, [IP]:port for IPv6; or two addresses without ports. Written as Members.`, member: true,
+			},
 			{name: "protocol", doc: "is tcp, udp or sctp."},
 			{name: "selection_fields", doc: "are those parts of a packet that decide which backend it goes to; none means all of its connection."},
 			options,

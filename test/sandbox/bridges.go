@@ -94,7 +94,8 @@ func haveBridges(tunnel netip.Prefix) bool {
 		return false
 	}
 	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
-	return err == nil && slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IPNet.String() == netipx.PrefixIPNet(tunnel).String() })
+	return err == nil &&
+		slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IPNet.String() == netipx.PrefixIPNet(tunnel).String() })
 }
 
 // listens reports whether somebody accepts connections at a socket.

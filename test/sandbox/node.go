@@ -79,9 +79,9 @@ func tunnelDaemon(r record, n node) place.DaemonSpec {
 	}
 }
 
-// housekeeping is how often a kubelet reads what each container uses: some thirty files of cgroups for each. Every 10 s, as is its default, is too
-// often for several kubelets on one machine: when hundreds of pods come or go at once, hundreds of its threads wait for the locks
-// that making and removing cgroups takes, and hold those up. Only metrics are older for it.
+// housekeeping is how often a kubelet reads what each container uses: some thirty files of cgroups for each. Every 10 s, as is
+// its default, is too often for several kubelets on one machine: when hundreds of pods come or go at once, hundreds of its
+// threads wait for the locks that making and removing cgroups takes, and hold those up. Only metrics are older for it.
 const housekeeping = "60s"
 
 func kubeletDaemons(r record, n node) []place.DaemonSpec {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// labelNodes makes nodes of the control plane's kind, on which the databases and the controller run: all of them, or the first where the databases
-// have one member. It cannot be kubelet's doing, which may not give itself such a label.
+// labelNodes makes nodes of the control plane's kind, on which the databases and the controller run: all of them, or the first
+// where the databases have one member. It cannot be kubelet's doing, which may not give itself such a label.
 func (s *Sandbox) labelNodes(ctx context.Context) error {
 	clients, err := s.clients()
 	if err != nil {

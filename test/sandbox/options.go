@@ -88,7 +88,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Nodes < 1 || o.Nodes > maxNodes {
 		return o, fmt.Errorf("check nodes %d: between 1 and %d are possible", o.Nodes, maxNodes)
 	}
-	for _, path := range []*string{&o.Cache, &o.State, &o.Source, &o.Bin, &o.Program, &o.KubernetesBin, &o.ContainerdBin, &o.Etcd, &o.Runc, &o.OVNPrefix} {
+	for _, path := range []*string{
+		&o.Cache, &o.State, &o.Source, &o.Bin, &o.Program, &o.KubernetesBin, &o.ContainerdBin, &o.Etcd, &o.Runc, &o.OVNPrefix,
+	} {
 		if *path == "" {
 			continue
 		}

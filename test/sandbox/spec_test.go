@@ -69,7 +69,8 @@ func TestNothingOfAtoll(t *testing.T) {
 	r := testRecord(t)
 	for _, spec := range []place.Spec{centralSpec(r), nodeSpec(r, nodeAt(1))} {
 		for _, d := range spec.Daemons {
-			if name := filepath.Base(d.Argv[0]); d.Argv[0] != r.Options.Program && (strings.HasPrefix(name, "atoll") || strings.HasPrefix(name, "ov")) {
+			if name := filepath.Base(d.Argv[0]); d.Argv[0] != r.Options.Program &&
+				(strings.HasPrefix(name, "atoll") || strings.HasPrefix(name, "ov")) {
 				t.Errorf("%s has %s: %q", spec.Name, d.Name, d.Argv)
 			}
 		}
@@ -149,7 +150,8 @@ func TestProxyConfig(t *testing.T) {
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		t.Fatal(err)
 	}
-	if config.Mode != "nftables" || config.HostnameOverride != "n2" || config.DetectLocalMode != "InterfaceNamePrefix" || config.ClusterCIDR != "" {
+	if config.Mode != "nftables" || config.HostnameOverride != "n2" || config.DetectLocalMode != "InterfaceNamePrefix" ||
+		config.ClusterCIDR != "" {
 		t.Errorf("configuration is %s", data)
 	}
 	for _, name := range []string{"maxPerCore", "min", "tcpEstablishedTimeout", "tcpCloseWaitTimeout"} {
@@ -189,7 +191,10 @@ func TestOutside(t *testing.T) {
 
 func TestContainerdConfigNamesParts(t *testing.T) {
 	config := string(containerdConfig(testRecord(t)))
-	for _, want := range []string{parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", `socket_path = "/run/nri/nri.sock"`, "SystemdCgroup = false", `"io.containerd.timeout.task.state" = "60s"`} {
+	for _, want := range []string{
+		parts.PauseImage, `BinaryName = "/r/runc"`, "restrict_oom_score_adj = true", `socket_path = "/run/nri/nri.sock"`,
+		"SystemdCgroup = false", `"io.containerd.timeout.task.state" = "60s"`,
+	} {
 		if !strings.Contains(config, want) {
 			t.Errorf("configuration lacks %s:\n%s", want, config)
 		}

@@ -73,8 +73,11 @@ var (
 	// scheme:type/name, then version and qualifiers (purl-spec).
 	purl = regexp.MustCompile(`^pkg:[a-z][a-z0-9.+-]*/[^@?#\s]+(@[^?#/\s]+)?(\?[a-z0-9._-]+=[^&\s]+(&[a-z0-9._-]+=[^&\s]+)*)?$`)
 	// Those that we use, of clause 11's list and clauses 7.24 and 7.21's.
-	kinds      = []string{"DESCRIBES", "CONTAINS", "DEPENDS_ON", "VARIANT_OF"}
-	purposes   = []string{"", "APPLICATION", "FRAMEWORK", "LIBRARY", "CONTAINER", "OPERATING-SYSTEM", "DEVICE", "FIRMWARE", "SOURCE", "ARCHIVE", "FILE", "INSTALL", "OTHER"}
+	kinds    = []string{"DESCRIBES", "CONTAINS", "DEPENDS_ON", "VARIANT_OF"}
+	purposes = []string{
+		"", "APPLICATION", "FRAMEWORK", "LIBRARY", "CONTAINER", "OPERATING-SYSTEM", "DEVICE", "FIRMWARE", "SOURCE", "ARCHIVE", "FILE", "INSTALL",
+		"OTHER",
+	}
 	categories = []string{"SECURITY", "PACKAGE-MANAGER", "PERSISTENT-ID", "OTHER"}
 	licenses   = []string{"NOASSERTION", "NONE", "Apache-2.0"}
 )
@@ -123,7 +126,8 @@ func (m *mistakes) header(d text) {
 	must(d.SPDXID == "SPDXRef-DOCUMENT", "6.3: the document's identifier is %q", d.SPDXID)
 	must(d.Name != "", "6.4: the document has no name")
 	namespace, err := url.Parse(d.DocumentNamespace)
-	must(err == nil && namespace.IsAbs() && namespace.Host != "" && !strings.Contains(d.DocumentNamespace, "#"), "6.5: namespace is %q", d.DocumentNamespace)
+	must(err == nil && namespace.IsAbs() && namespace.Host != "" && !strings.Contains(d.DocumentNamespace, "#"), "6.5: namespace is %q",
+		d.DocumentNamespace)
 	must(len(d.CreationInfo.Creators) > 0, "6.8: no creator")
 	for _, c := range d.CreationInfo.Creators {
 		must(creator.MatchString(c), "6.8: creator is %q", c)
@@ -142,7 +146,8 @@ func (m *mistakes) packaged(p part) {
 	// Without it files would have to be listed, with a code of verification (7.9).
 	must(p.FilesAnalyzed != nil && !*p.FilesAnalyzed, "7.8: files of %s are said to be analyzed", p.Name)
 	for _, c := range p.Checksums {
-		must(sums[c.Algorithm] != nil && sums[c.Algorithm].MatchString(c.ChecksumValue), "7.10: %s of %s is %q", c.Algorithm, p.Name, c.ChecksumValue)
+		must(sums[c.Algorithm] != nil && sums[c.Algorithm].MatchString(c.ChecksumValue), "7.10: %s of %s is %q", c.Algorithm, p.Name,
+			c.ChecksumValue)
 	}
 	must(slices.Contains(licenses, p.LicenseConcluded) && slices.Contains(licenses, p.LicenseDeclared), "7.13, 7.15: licences of %s", p.Name)
 	must(slices.Contains(purposes, p.PrimaryPackagePurpose), "7.24: purpose of %s is %q", p.Name, p.PrimaryPackagePurpose)
@@ -158,7 +163,8 @@ func (m *mistakes) related(d text, known map[string]bool) {
 	described := 0
 	below := map[string][]string{}
 	for _, r := range d.Relationships {
-		must(known[r.SPDXElementID] && known[r.RelatedSPDXElement], "11.1: %s %s %s names what is not there", r.SPDXElementID, r.RelationshipType, r.RelatedSPDXElement)
+		must(known[r.SPDXElementID] && known[r.RelatedSPDXElement], "11.1: %s %s %s names what is not there", r.SPDXElementID, r.RelationshipType,
+			r.RelatedSPDXElement)
 		must(slices.Contains(kinds, r.RelationshipType), "11.1: relationship %q", r.RelationshipType)
 		below[r.SPDXElementID] = append(below[r.SPDXElementID], r.RelatedSPDXElement)
 		if r.RelationshipType == "DESCRIBES" && r.SPDXElementID == d.SPDXID {

@@ -54,9 +54,11 @@ func main() {
 	flag.IntVar(&o.known, "known", 3000, "pods that the API server holds already when the controller starts")
 	flag.DurationVar(&o.paced, "paced", 30*time.Second, "how long 10 pods per second are made at each size")
 	flag.IntVar(&o.churn, "churn", 1000, "pods that are deleted and followed by others at the full size")
-	flag.BoolVar(&o.ovn, "ovn", true, "first make the Networks where ovn-northd and one node's ovn-controller run, and measure their time per added Network")
+	flag.BoolVar(&o.ovn, "ovn", true,
+		"first make the Networks where ovn-northd and one node's ovn-controller run, and measure their time per added Network")
 	flag.BoolVar(&o.northd, "northd", false, "run ovn-northd all the time, and do that then")
-	flag.DurationVar(&o.soak, "soak", 0, "also let random things happen for so long while the controller is killed at random moments, and have atoll check judge")
+	flag.DurationVar(&o.soak, "soak", 0,
+		"also let random things happen for so long while the controller is killed at random moments, and have atoll check judge")
 	flag.StringVar(&o.check, "check", "bin/atoll", "the program that judges the soak")
 	flag.Parse()
 
@@ -65,7 +67,8 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if least := bursts*o.burst + o.pacedPods() + o.known; o.middle() < least || o.networks < 6 {
-		return fmt.Errorf("--pods=%d, --networks=%d: half of the pods must be more than the first %d, and 6 Networks are needed", o.pods, o.networks, least)
+		return fmt.Errorf("--pods=%d, --networks=%d: half of the pods must be more than the first %d, and 6 Networks are needed", o.pods,
+			o.networks, least)
 	}
 	if o.known < leastKnown {
 		return fmt.Errorf("--known=%d: at least %d are needed for a rate over several transactions", o.known, leastKnown)

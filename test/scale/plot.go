@@ -9,9 +9,11 @@ import (
 // plot draws rates and times against the ports that were there, as an SVG image.
 func (r results) plot() []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", plotWidth, plotHeight)
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n", plotWidth,
+		plotHeight)
 	fmt.Fprintf(&out, `<rect width="%d" height="%d" fill="white"/>`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(&out, `<text x="%d" y="26" font-size="16">%d pods in %d Networks of the same addresses</text>`+"\n", plotLeft, r.Pods, r.Networks)
+	fmt.Fprintf(&out, `<text x="%d" y="26" font-size="16">%d pods in %d Networks of the same addresses</text>`+"\n", plotLeft, r.Pods,
+		r.Networks)
 
 	fill := curve{name: "while filling", colour: "#8ab4d8"}
 	burst := curve{name: fmt.Sprintf("burst of %d (middle of %d)", r.BurstOf, bursts), colour: "#1b5e9b", dots: true}
@@ -27,7 +29,10 @@ func (r results) plot() []byte {
 	}
 	right := roundUp(float64(r.Pods))
 	panel{top: 50, title: "pods per second, object to row", right: right, curves: []curve{fill, burst}}.draw(&out)
-	panel{top: 50 + panelHeight + 100, title: fmt.Sprintf("milliseconds from object to row, at %d pods per second", perSecond), right: right, curves: []curve{p50, p99}}.draw(&out)
+	panel{
+		top: 50 + panelHeight + 100, title: fmt.Sprintf("milliseconds from object to row, at %d pods per second", perSecond), right: right,
+		curves: []curve{p50, p99},
+	}.draw(&out)
 	fmt.Fprintf(&out, `<text x="%d" y="%d" text-anchor="middle">ports present</text>`+"\n", plotLeft+panelWidth/2, plotHeight-12)
 	out.WriteString("</svg>\n")
 	return out.Bytes()

@@ -32,7 +32,8 @@ func (r results) Print(to io.Writer) error {
 func (r results) printTargets(t harness.Table) {
 	ratio := r.Known.Annotated.RowsPerSecond / r.Known.Raw
 	t.Judged("rows, objects known", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
-		fmt.Sprintf("%.0f %%: %.0f of %.0f rows/s", ratio*100, r.Known.Annotated.RowsPerSecond, r.Known.Raw), ratio >= targetOfRaw, r.Known.Annotated.Others)
+		fmt.Sprintf("%.0f %%: %.0f of %.0f rows/s", ratio*100, r.Known.Annotated.RowsPerSecond, r.Known.Raw), ratio >= targetOfRaw,
+		r.Known.Annotated.Others)
 	ratio = r.Known.New.RowsPerSecond / r.Known.Raw
 	t.Judged("  same, and their annotations", fmt.Sprintf("%.0f %% of the library alone", targetOfRaw*100),
 		fmt.Sprintf("%.0f %%: %.0f of %.0f rows/s", ratio*100, r.Known.New.RowsPerSecond, r.Known.Raw), ratio >= targetOfRaw, r.Known.New.Others)
@@ -54,14 +55,17 @@ func (r results) printTargets(t harness.Table) {
 	t.Judged("restart, nothing changed", "0 transactions",
 		fmt.Sprintf("%d (%d by its own count), %d annotations", r.Restart.Transactions, r.Restart.Counted, r.Restart.Annotations),
 		r.Restart.Transactions == 0 && r.Restart.Counted == 0 && r.Restart.Annotations == 0, harness.Nobody)
-	t.Judged("restart to first new pod", fmt.Sprintf("< %.0f s", targetFirstPod), fmt.Sprintf("%.1f s", r.Restart.FirstPod), r.Restart.FirstPod < targetFirstPod, harness.Nobody)
+	t.Judged("restart to first new pod", fmt.Sprintf("< %.0f s", targetFirstPod), fmt.Sprintf("%.1f s", r.Restart.FirstPod),
+		r.Restart.FirstPod < targetFirstPod, harness.Nobody)
 	memory := max(r.ControllerMB, r.Restart.ControllerMB)
 	t.Judged("memory of the controller", fmt.Sprintf("< %.0f MB", targetMB),
 		fmt.Sprintf("%.0f MB after all that, %.0f MB after a restart", r.ControllerMB, r.Restart.ControllerMB), memory < targetMB, harness.Nobody)
-	t.Judged("its goroutines", fmt.Sprintf("< %.0f", targetGoroutines), fmt.Sprintf("%.0f", r.Goroutines), r.Goroutines < targetGoroutines, harness.Nobody)
+	t.Judged("its goroutines", fmt.Sprintf("< %.0f", targetGoroutines), fmt.Sprintf("%.0f", r.Goroutines), r.Goroutines < targetGoroutines,
+		harness.Nobody)
 	each, linear := r.rowsPerNetwork()
 	t.Judged("rows per Network", "linear", fmt.Sprintf("%.0f", each), linear, harness.Nobody)
-	t.Judged("rows of Networks for nodes", "0", fmt.Sprintf("%d of all changed or came with %d nodes", r.OfNodes.Changed, r.Nodes), r.OfNodes.Changed == 0, harness.Nobody)
+	t.Judged("rows of Networks for nodes", "0", fmt.Sprintf("%d of all changed or came with %d nodes", r.OfNodes.Changed, r.Nodes),
+		r.OfNodes.Changed == 0, harness.Nobody)
 	if k := r.Soak; k.Seconds > 0 {
 		measured := "none"
 		if !k.Same {
@@ -80,21 +84,26 @@ func (r results) printFigures(t harness.Table) {
 			added -= r.Census[i-1].Networks
 		}
 		if c.NorthdSeconds > 0 {
-			t.Figure(fmt.Sprintf("northd, %d Networks added, to %d", added, c.Networks), fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), harness.Nobody)
+			t.Figure(fmt.Sprintf("northd, %d Networks added, to %d", added, c.Networks),
+				fmt.Sprintf("%.2f s after they were ready", c.NorthdSeconds), harness.Nobody)
 		}
 		if c.ControllerSeconds > 0 {
-			t.Figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks), fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), harness.Nobody)
+			t.Figure(fmt.Sprintf("ovn-controller, Network %d added", c.Networks),
+				fmt.Sprintf("%.3f s from a pod's interface to its flows", c.ControllerSeconds), harness.Nobody)
 		}
 	}
-	t.Figure("rows of nodes", fmt.Sprintf("%.1f for each node, in %d Network", float64(r.OfNodes.Rows)/float64(r.Nodes), r.OfNodes.Networks), harness.Nobody)
-	t.Figure(fmt.Sprintf("%d Networks ready", r.Networks), fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), harness.Nobody)
+	t.Figure("rows of nodes", fmt.Sprintf("%.1f for each node, in %d Network", float64(r.OfNodes.Rows)/float64(r.Nodes), r.OfNodes.Networks),
+		harness.Nobody)
+	t.Figure(fmt.Sprintf("%d Networks ready", r.Networks),
+		fmt.Sprintf("%.1f s; the last one alone %.2f s", r.NetworksSeconds, r.Census[len(r.Census)-1].ReadySeconds), harness.Nobody)
 	for _, a := range []struct {
 		what string
 		arrival
 	}{{"objects known, rows missing", r.Known.Annotated}, {"  same, annotations missing too", r.Known.New}} {
 		t.Figure(a.what, fmt.Sprintf("all rows %.1f s after the controller's start", a.Seconds), a.Others)
 	}
-	t.Figure("pods deleted, others made", fmt.Sprintf("%.0f pairs/s; made %s; deleted %s", r.Came.PodsPerSecond, ms(r.Came), ms(r.Went)), r.Came.Others)
+	t.Figure("pods deleted, others made", fmt.Sprintf("%.0f pairs/s; made %s; deleted %s", r.Came.PodsPerSecond, ms(r.Came), ms(r.Went)),
+		r.Came.Others)
 	t.Figure("all objects known after a restart", fmt.Sprintf("%.1f s", r.Restart.AllKnown), harness.Nobody)
 	t.Figure("heap of the controller", fmt.Sprintf("%.0f MB in use", r.HeapMB), harness.Nobody)
 	t.Figure("library alone", fmt.Sprintf("%.0f rows/s in batches of %v", r.Known.Raw, r.Known.Batches), r.Known.RawOthers)

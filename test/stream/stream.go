@@ -26,8 +26,8 @@ type Stream struct {
 	pace              time.Duration
 }
 
-// New begins to send from one place to an address of another, where what comes to its port is taken: a datagram each time that pace has passed. It
-// ends with the test at the latest.
+// New begins to send from one place to an address of another, where what comes to its port is taken: a datagram each time that
+// pace has passed. It ends with the test at the latest.
 func New(t testing.TB, from, to Place, target netip.AddrPort, pace time.Duration) *Stream {
 	t.Helper()
 	s := &Stream{end: make(chan struct{}), pace: pace}
@@ -106,7 +106,8 @@ func (s *Stream) Wait(more int64) error {
 	return nil
 }
 
-// Drain waits until one has arrived that was sent after it was called: what was sent before, on the same way, has arrived by then, or is lost.
+// Drain waits until one has arrived that was sent after it was called: what was sent before, on the same way, has arrived by
+// then, or is lost.
 func (s *Stream) Drain() error {
 	from := s.Sent() + 1
 	if !s.until(func() bool { return s.newest.Load() >= from }) {

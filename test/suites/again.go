@@ -21,8 +21,8 @@ const (
 	maxAgain = 8
 )
 
-// rerun is a test function, and how go test runs it alone. A subtest is run again with the function around it, because subtests may need the
-// ones before them. Without a test it is the whole package.
+// rerun is a test function, and how go test runs it alone. A subtest is run again with the function around it, because subtests
+// may need the ones before them. Without a test it is the whole package.
 type rerun struct {
 	runner *runner
 	// flags are those of the run in which the test failed, without its choice of tests.
@@ -63,8 +63,8 @@ func (a *rerun) name() string { return cmp.Or(a.test, strings.TrimPrefix(a.pkg, 
 // key is the same for the failures of one test function in one kind of run.
 func (a *rerun) key() string { return strings.Join(append(slices.Clone(a.flags), a.pkg, a.test), "\t") }
 
-// runAgain runs each test that failed once more, alone, and returns those that passed, which are unsteady. The results count an unsteady test as
-// passed, unless there are more than maxUnsteady.
+// runAgain runs each test that failed once more, alone, and returns those that passed, which are unsteady. The results count an
+// unsteady test as passed, unless there are more than maxUnsteady.
 func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []*rerun) {
 	tests := map[string]*rerun{}
 	var keys []string
@@ -116,8 +116,8 @@ func runAgain(ctx context.Context, out io.Writer, results []result) (unsteady []
 	return unsteady
 }
 
-// forgive moves the failures of tests that passed when they were run again to unsteady. Each counts as so many passed tests as the map has by its key:
-// one for a test, and those of a whole package.
+// forgive moves the failures of tests that passed when they were run again to unsteady. Each counts as so many passed tests as
+// the map has by its key: one for a test, and those of a whole package.
 func (r *result) forgive(passed map[string]int) {
 	failures := r.failures
 	r.failures = nil
@@ -132,8 +132,8 @@ func (r *result) forgive(passed map[string]int) {
 	}
 }
 
-// unsteadyList is the file of the tests that were unsteady. It has one line for each: flags of go test, package and function, with tabs between
-// them. make test-all repeats these tests, and removes those that pass each time.
+// unsteadyList is the file of the tests that were unsteady. It has one line for each: flags of go test, package and function,
+// with tabs between them. make test-all repeats these tests, and removes those that pass each time.
 type unsteadyList struct{ path string }
 
 // read returns the lines of the list. A list that is not there is empty.

@@ -214,7 +214,8 @@ func TestManyFailuresAreNotRunAgain(t *testing.T) {
 func TestAlone(t *testing.T) {
 	r := &runner{}
 	got := r.alone([]string{"-tags=e2e", "-skip=^TestX$", "-run=.", "-p=1", "-count=1", "-timeout=60m", "a", "b"}, "a", "TestY/one/two")
-	if want := []string{"-tags=e2e", "-skip=^TestX$", "-timeout=60m"}; !slices.Equal(got.flags, want) || got.pkg != "a" || got.test != "TestY" {
+	if want := []string{"-tags=e2e", "-skip=^TestX$", "-timeout=60m"}; !slices.Equal(got.flags, want) || got.pkg != "a" ||
+		got.test != "TestY" {
 		t.Errorf("%+v", got)
 	}
 	for _, flag := range []string{"-fuzz=^FuzzX$", "-exec=/kernel"} {

@@ -171,7 +171,8 @@ func (t *tally) finish(e event, p *packageTally) {
 		bad = append(bad, "")
 	}
 	t.result.passed += passed
-	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, module), passed, e.Elapsed)
+	fmt.Fprintf(t.result.out, "%s  %-60s %4d passed %8.1fs\n", verdict(len(bad) == 0), strings.TrimPrefix(e.Package, module), passed,
+		e.Elapsed)
 	for _, text := range p.attributes {
 		fmt.Fprintln(t.result.out, indent(text))
 	}
@@ -181,8 +182,8 @@ func (t *tally) finish(e event, p *packageTally) {
 			fmt.Fprintln(t.result.out, indent(text))
 		}
 		failed := failure{what: cmp.Or(test, strings.TrimPrefix(e.Package, module)), text: text}
-		// A skip stays a skip. After a crash nobody knows what the tests that did not run would have said. If no test began, what the tests need did
-		// not come up: then the whole package is run again.
+		// A skip stays a skip. After a crash nobody knows what the tests that did not run would have said. If no test began, what the
+		// tests need did not come up: then the whole package is run again.
 		if p.ended && p.outcomes[test] == "fail" || test == "" && !p.begun && e.FailedBuild == "" {
 			failed.again = t.again(e.Package, test)
 		}
@@ -224,8 +225,8 @@ func parents(test string) func(func(string) bool) {
 	}
 }
 
-// explanation is what a test that did not pass, and the tests around it, had to say; its own words are the last. What the package printed outside of
-// its tests comes before, if that is wanted.
+// explanation is what a test that did not pass, and the tests around it, had to say; its own words are the last. What the package
+// printed outside of its tests comes before, if that is wanted.
 func (p *packageTally) explanation(test string, outside bool) string {
 	var all []string
 	if test != "" && outside {

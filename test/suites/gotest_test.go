@@ -155,7 +155,8 @@ func TestSummary(t *testing.T) {
 // TestGist: what is left of a failure's text says what failed.
 func TestGist(t *testing.T) {
 	long := strings.Repeat("x", maxLine) + "ä"
-	text := "=== RUN   TestA\n    a_test.go:5: time=1 level=INFO msg=\"all is well\"\n    I1128 09:41:11.514985   12883 handler.go:304] Adding\n    a_test.go:7: not well\n" + long + "\n--- FAIL: TestA (1s)\n"
+	text := "=== RUN   TestA\n    a_test.go:5: time=1 level=INFO msg=\"all is well\"\n    I1128 09:41:11.514985   12883 handler.go:304] " +
+		"Adding\n    a_test.go:7: not well\n" + long + "\n--- FAIL: TestA (1s)\n"
 	want := "=== RUN   TestA\n    a_test.go:7: not well\n" + strings.Repeat("x", maxLine) + "…\n--- FAIL: TestA (1s)"
 	if got := gist(text); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
@@ -189,7 +190,9 @@ func TestLive(t *testing.T) {
 	out.Reset()
 	got.fail(failure{what: "TestC", text: "a reason\n" + strings.Repeat("line\n", 2*maxRecalled) + "the reason\n"})
 	summarise(&out, []result{got})
-	for _, words := range []string{"FAIL  e2e: TestA\n      3 of 7 lost", "FAIL  e2e: TestC\n      a reason\n", "\n      (2 lines)\n", "the reason\n", "1 passed, 2 failed"} {
+	for _, words := range []string{
+		"FAIL  e2e: TestA\n      3 of 7 lost", "FAIL  e2e: TestC\n      a reason\n", "\n      (2 lines)\n", "the reason\n", "1 passed, 2 failed",
+	} {
 		if !strings.Contains(out.String(), words) {
 			t.Errorf("the end does not show %q:\n%s", words, out.String())
 		}

@@ -59,7 +59,8 @@ func kernel(ctx context.Context, r *runner, out *result) error {
 			}
 			p.tests = anyOf(tagged)
 		}
-		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=30m", "-exec="+program, "-run="+p.tests, "./"+p.dir); err != nil {
+		if err := inside.goTest(ctx, out, "-tags=integration", "-count=1", "-timeout=30m", "-exec="+program, "-run="+p.tests,
+			"./"+p.dir); err != nil {
 			return err
 		}
 	}

@@ -29,33 +29,73 @@ var later = []moved{
 	{"test/e2e", "TestExplainNamesWhatIsBroken/stopped-agent", "pkg/inspect/explain.TestExplainTellsWhoIsAway", "on a cluster, for 24 s"},
 	{"test/e2e", "TestWhatKubectlShows/ovn-northd-is-away", "pkg/agent.TestPodsAreToldWhatTheyWaitFor", "by kubectl, for 9 s"},
 	{"test/e2e", "TestWhatKubectlShows/the-southbound-database-is-away", "pkg/agent.TestPodsAreToldWhatTheyWaitFor", "by kubectl, for 17 s"},
-	{"test/e2e", "TestWhatKubectlShows/ovn-controller-of-the-node-is-away", "pkg/agent.TestPodsAreToldWhatTheyWaitFor", "by kubectl, for 10 s"},
+	{
+		"test/e2e", "TestWhatKubectlShows/ovn-controller-of-the-node-is-away", "pkg/agent.TestPodsAreToldWhatTheyWaitFor", "by kubectl, for 10 s",
+	},
 	{"test/e2e", "TestWhatKubectlShows/ovs-vswitchd-of-the-node-is-away", "pkg/agent.TestPodsAreToldWhatTheyWaitFor", "by kubectl, for 9 s"},
-	{"test/e2e", "TestKillDatabases", "pkg/daemons/central.TestCluster", "pods reach each other on a cluster while databases are killed, for 26 s"},
+	{
+		"test/e2e", "TestKillDatabases", "pkg/daemons/central.TestCluster",
+		"pods reach each other on a cluster while databases are killed, for 26 s",
+	},
 	{"test/e2e", "TestWhatKubectlShows/the-northbound-database-is-away", "pkg/controller/decide.TestTheDatabaseIsAway", "by kubectl, for 9 s"},
 	{"test/e2e", "TestReboot", "pkg/agent.TestPortholesAfterAReboot", "with a kubelet and packets between nodes, for 49 s"},
 	{"test/e2e", "TestNodeOff", "pkg/agent.TestPortholesAfterAReboot", "a node stays off, and atoll-sandbox up starts it again, for 50 s"},
 	{"test/e2e", "TestKillVSwitch", "pkg/daemons/chassis.TestRestarts", "with a kubelet's pods, and rows that stay, for 15 s"},
-	{"test/e2e", "TestASecondFlatNetwork", "pkg/controller/decide.TestASecondFlatNetworkWithPackets", "with probes, names, the Kubernetes API and the way out, for 63 s"},
+	{
+		"test/e2e", "TestASecondFlatNetwork", "pkg/controller/decide.TestASecondFlatNetworkWithPackets",
+		"with probes, names, the Kubernetes API and the way out, for 63 s",
+	},
 	{"test/e2e", "TestInfrastructureReachesPods", "pkg/agent.TestFacesOfAnotherNode", "by UDP, ICMP and a Service, too, for 55 s"},
-	{"test/e2e", "TestATenantsNameServers", "pkg/controller/decide.TestQuestionsForNamesWithPackets", "the example of docs/dns.md, whose servers are in another Network, for 49 s"},
-	{"test/e2e", "TestWhatAProviderOffers", "pkg/dns/names.TestNamesOfAProviderFollowTheCluster", "with packets to what the names lead to, for 43 s"},
-	{"test/e2e", "TestAnyAddresses/plan-services", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets", "on a cluster, as plan-everything in the gate"},
-	{"test/e2e", "TestAnyAddresses/plan-home", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets", "on a cluster, as plan-everything in the gate"},
-	{"test/e2e", "TestAnyAddresses/plan-faces", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets", "on a cluster, as plan-everything in the gate"},
-	{"test/e2e", "TestAnyAddresses/plan-abroad", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets", "on a cluster, as plan-everything in the gate"},
+	{
+		"test/e2e", "TestATenantsNameServers", "pkg/controller/decide.TestQuestionsForNamesWithPackets",
+		"the example of docs/dns.md, whose servers are in another Network, for 49 s",
+	},
+	{
+		"test/e2e", "TestWhatAProviderOffers", "pkg/dns/names.TestNamesOfAProviderFollowTheCluster",
+		"with packets to what the names lead to, for 43 s",
+	},
+	{
+		"test/e2e", "TestAnyAddresses/plan-services", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets",
+		"on a cluster, as plan-everything in the gate",
+	},
+	{
+		"test/e2e", "TestAnyAddresses/plan-home", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets",
+		"on a cluster, as plan-everything in the gate",
+	},
+	{
+		"test/e2e", "TestAnyAddresses/plan-faces", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets",
+		"on a cluster, as plan-everything in the gate",
+	},
+	{
+		"test/e2e", "TestAnyAddresses/plan-abroad", "pkg/agent.TestEveryRangeHasNamesAPIAndServicesWithPackets",
+		"on a cluster, as plan-everything in the gate",
+	},
 	{"test/e2e/installed", "TestChurn", "pkg/daemons/central.TestCluster", "pods come and go meanwhile, and what is killed is drawn"},
 	{"test/e2e/installed", "TestRolled/central_rolled", "pkg/daemons/central.TestCluster", "the same under the load of pods"},
-	{"test/e2e/installed", "TestRolled/controller_rolled", "pkg/controller/decide.TestRestartWritesNothing", "the same under the load of pods"},
+	{
+		"test/e2e/installed", "TestRolled/controller_rolled", "pkg/controller/decide.TestRestartWritesNothing", "the same under the load of pods",
+	},
 	{"test/e2e/installed", "TestRolled/names_rolled", "pkg/dns/names.TestHandover", "the same under the load of pods"},
 	{"test/e2e/installed", "TestConnectivityKept", "pkg/cli.TestScripts", "what connectivity test --keep keeps, on a cluster"},
 	{"test/e2e/installed", "TestConnectivityOfPodsThatDoNotStart", "pkg/cli/connectivity.TestNotTried", "the same on a cluster"},
 	{"test/e2e/installed", "TestConnectivityFinds/a_policy_that_shuts_a_pod", "pkg/cli/connectivity.TestJudge", "by a whole run on a cluster"},
-	{"test/e2e/installed", "TestConnectivityFinds/no_way_to_the_infrastructure", "pkg/cli/connectivity.TestJudge", "by a whole run on a cluster"},
-	{"test/e2e/installed", "TestConnectivityWithoutAnAgent", "test/e2e/installed.TestConnectivityFinds", "a fault that takes a minute to be found"},
-	{"test/e2e/installed", "TestAStolenNodeIsShutOut", "pkg/cli/steps.TestRun", "the same on a cluster, with a thief who keeps asking, for 90 s"},
+	{
+		"test/e2e/installed", "TestConnectivityFinds/no_way_to_the_infrastructure", "pkg/cli/connectivity.TestJudge",
+		"by a whole run on a cluster",
+	},
+	{
+		"test/e2e/installed", "TestConnectivityWithoutAnAgent", "test/e2e/installed.TestConnectivityFinds",
+		"a fault that takes a minute to be found",
+	},
+	{
+		"test/e2e/installed", "TestAStolenNodeIsShutOut", "pkg/cli/steps.TestRun",
+		"the same on a cluster, with a thief who keeps asking, for 90 s",
+	},
 	{"pkg/agent", "TestNeighboursOfAFlood", "pkg/agent.TestWhatAPodSendsIsBounded", "what the bound is good for: a ratio of measurements"},
-	{"pkg/inspect/inspectapi", "TestAThousandNetworks", "pkg/inspect/inspectapi.TestInspection", "the same questions at 1,000 Networks, within a second"},
+	{
+		"pkg/inspect/inspectapi", "TestAThousandNetworks", "pkg/inspect/inspectapi.TestInspection",
+		"the same questions at 1,000 Networks, within a second",
+	},
 }
 
 // chosen returns the arguments of go test without the tests that are not part of the gate, unless nothing is left out.

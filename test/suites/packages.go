@@ -13,8 +13,8 @@ import (
 // installed are the e2e tests that are part of suite alone: a cluster of their own, of which they replace, kill and remove parts.
 const installed = module + "test/e2e/installed"
 
-// quiet are the integration tests that count lost packets or hold a time, and are therefore part of suite alone. The other tests of their packages
-// are part of suite integration. The lists run beside each other: these tests wait more than they work.
+// quiet are the integration tests that count lost packets or hold a time, and are therefore part of suite alone. The other tests
+// of their packages are part of suite integration. The lists run beside each other: these tests wait more than they work.
 var quiet = [][]quietTest{
 	{
 		{"pkg/agent", "^TestAPodDoesNotHaveOVNControllerToItself$"},
@@ -31,10 +31,11 @@ type quietTest struct{ dir, tests string }
 // packets ends the names of tests that count packets.
 const packets = "(WithPackets|UnderTraffic|WithinASecond)$"
 
-// unraced are packages that start no goroutine, and whose tests compute for seconds: the race detector takes five to twelve times as long there, and
-// would have nothing to find.
+// unraced are packages that start no goroutine, and whose tests compute for seconds: the race detector takes five to twelve times
+// as long there, and would have nothing to find.
 var unraced = []string{
-	"pkg/domain/compatible", "pkg/ovn/compile", "pkg/inspect/policytrial", "test/adding", "test/docs", "test/matrix/between", "test/monitoring", "test/naming",
+	"pkg/domain/compatible", "pkg/ovn/compile", "pkg/inspect/policytrial", "test/adding", "test/docs", "test/matrix/between",
+	"test/monitoring", "test/naming",
 	"test/policy/cases", "test/policy/oracle", "test/policy/random",
 }
 
@@ -90,8 +91,8 @@ func alone(ctx context.Context, r *runner, out *result) error {
 	return r.goTest(ctx, out, r.chosen("-tags=e2e", "-count=1", "-timeout=60m", "-parallel=4", installed)...)
 }
 
-// integration runs the tests that have that tag, but for those of suite alone. Those of the same packages that have none are part of suite unit. Two
-// packages run at a time: they start servers, and wait for them.
+// integration runs the tests that have that tag, but for those of suite alone. Those of the same packages that have none are part
+// of suite unit. Two packages run at a time: they start servers, and wait for them.
 func integration(ctx context.Context, r *runner, out *result) error {
 	listed, err := r.output(ctx, ".", "go", "list", "-e", "-tags=integration", "-f", "{{.ImportPath}}\t{{.Dir}}", "./...")
 	if err != nil {

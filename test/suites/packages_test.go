@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A package that starts a goroutine belongs under the race detector. Tests that run in parallel are no matter: what they call keeps nothing.
+// A package that starts a goroutine belongs under the race detector. Tests that run in parallel are no matter: what they call
+// keeps nothing.
 func TestUnracedPackagesStartNoGoroutine(t *testing.T) {
 	for _, dir := range unraced {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))

@@ -38,10 +38,14 @@ func TestBeside(t *testing.T) {
 			return nil
 		}}},
 	})
-	if len(results) != 3 || results[0].name != "first" || results[0].passed != 1 || results[1].failed != 1 || results[2].failed != 0 || results[2].passed != 1 {
+	if len(results) != 3 || results[0].name != "first" || results[0].passed != 1 || results[1].failed != 1 || results[2].failed != 0 ||
+		results[2].passed != 1 {
 		t.Errorf("results %+v", results)
 	}
-	for _, line := range []string{"first        half a line", "first        no end", "first        ok    one", "second       whole", "second       FAIL  two", "third        ok    three"} {
+	for _, line := range []string{
+		"first        half a line", "first        no end", "first        ok    one", "second       whole", "second       FAIL  two",
+		"third        ok    three",
+	} {
 		if !strings.Contains("\n"+printed.String(), "\n"+line+"\n") {
 			t.Errorf("no line %q in\n%s", line, printed.String())
 		}

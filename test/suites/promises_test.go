@@ -116,8 +116,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestPromises: each promise of security.md, operations.md and README.md has a test in the gate, each test that is named is there, and testing.md has
-// the table of all this.
+// TestPromises: each promise of security.md, operations.md and README.md has a test in the gate, each test that is named is
+// there, and testing.md has the table of all this.
 func TestPromises(t *testing.T) {
 	tree := treeOfTests(t)
 	var table strings.Builder
@@ -141,7 +141,8 @@ func TestPromises(t *testing.T) {
 				t.Errorf("%s: %q: %v", page, p.Promise, err)
 			}
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", strings.TrimPrefix(page, "docs/"), p.Promise, strings.Join(gate, ", "), strings.Join(all, ", "))
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", strings.TrimPrefix(page, "docs/"), p.Promise, strings.Join(gate, ", "),
+			strings.Join(all, ", "))
 	}
 	for _, p := range securityPromises(t, tree) {
 		row("docs/security.md", p)
@@ -241,7 +242,8 @@ func securityPromises(t *testing.T, tree map[string][]where) []promise {
 	t.Helper()
 	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 	var found []promise
-	for _, cells := range rows(readPage(t, "docs/security.md"), func(cells []string) bool { return strings.EqualFold(cells[len(cells)-1], "test") }) {
+	for _, cells := range rows(readPage(t, "docs/security.md"),
+		func(cells []string) bool { return strings.EqualFold(cells[len(cells)-1], "test") }) {
 		if strings.HasPrefix(strings.Trim(cells[1], "*"), "open") {
 			continue
 		}

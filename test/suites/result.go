@@ -100,8 +100,8 @@ func indent(text string) string {
 // logged is a line of a program's log, of slog's or of klog's.
 var logged = regexp.MustCompile(`level=(DEBUG|INFO|WARN|ERROR) |^\s*[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ `)
 
-// gist is the first and the last lines of a text: a test says why it failed at the end, or before the logs that it shows. Lines of logs are left out, unless
-// there are no others. Of a long line it has the beginning.
+// gist is the first and the last lines of a text: a test says why it failed at the end, or before the logs that it shows. Lines
+// of logs are left out, unless there are no others. Of a long line it has the beginning.
 func gist(text string) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	lines := slices.DeleteFunc(slices.Clone(all), logged.MatchString)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// steadyTimes gives each file of git's that is as git has it a time that follows from its content, and their directories one time. Go's test cache
-// takes the times of files that a test opens into account: so it finds a result again after the same content was cloned anew, or switched to and
-// back. Files that somebody has changed keep their times.
+// steadyTimes gives each file of git's that is as git has it a time that follows from its content, and their directories one
+// time. Go's test cache takes the times of files that a test opens into account: so it finds a result again after the same
+// content was cloned anew, or switched to and back. Files that somebody has changed keep their times.
 func steadyTimes(ctx context.Context, root string) error {
 	changed, err := listed(ctx, root, "diff", "--name-only", "-z")
 	if err != nil {

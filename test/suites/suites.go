@@ -105,15 +105,17 @@ func lint(ctx context.Context, r *runner, out *result) error {
 	return nil
 }
 
-// histories plays 4,000 random histories of a cluster, the same in each run, so that a change which fails is to blame; make histories draws
-// others. It does so without the race detector, which finds nothing in one goroutine and takes ten times as long, and on two processors. Number and
-// seed are environment variables, which the test reads: so Go's test cache keeps the result, which it does not with flags of package rapid.
+// histories plays 4,000 random histories of a cluster, the same in each run, so that a change which fails is to blame; make
+// histories draws others. It does so without the race detector, which finds nothing in one goroutine and takes ten times as long,
+// and on two processors. Number and seed are environment variables, which the test reads: so Go's test cache keeps the result,
+// which it does not with flags of package rapid.
 func (r *runner) histories(ctx context.Context, out *result) error {
 	const each = 2000
 	halves := make([]func(*result) error, 2)
 	for i := range halves {
 		half := *r
-		half.settings = append(slices.Clone(r.settings), fmt.Sprintf("RAPID_CHECKS=%d", each), fmt.Sprintf("%s=%d", tier.RapidSeedVariable, 1+i<<40))
+		half.settings = append(slices.Clone(r.settings), fmt.Sprintf("RAPID_CHECKS=%d", each),
+			fmt.Sprintf("%s=%d", tier.RapidSeedVariable, 1+i<<40))
 		halves[i] = func(part *result) error {
 			return half.goTest(ctx, part, "-timeout=60m", "-run=^TestAnyHistoryEndsAsAFreshStart$", "./pkg/controller/decide")
 		}

@@ -1,7 +1,8 @@
 // Package tier tells tests whether the gate runs them (make test) or everything (make test-all), and by which seed they draw.
 //
-// In flow environment variables, which command suites (test/suites) sets. They are read when a test asks, so that Go's test cache takes them
-// into account. Out flow a tier and a seed. Whole tests and subtests that only make test-all runs are in a table of command suites, not here.
+// In flow environment variables, which command suites (test/suites) sets. They are read when a test asks, so that Go's test cache
+// takes them into account. Out flow a tier and a seed. Whole tests and subtests that only make test-all runs are in a table of
+// command suites, not here.
 package tier
 
 import (

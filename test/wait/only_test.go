@@ -16,21 +16,23 @@ const root = "../.."
 
 // own lists the functions that may have a loop with a clock of its own, by file and name, and why: they measure, or do something at a pace.
 var own = map[string]string{
-	"pkg/agent/floods_integration_test.go:answered":                                             "counts answers in a window",
-	"pkg/agent/policy_integration_test.go:flood":                                                "sends at a pace",
-	"pkg/agent/policy_integration_test.go:takeAway":                                             "breaks at a pace",
-	"pkg/agent/throttle_integration_test.go:TestAPodDoesNotHaveOVNControllerToItself":           "counts answers in a window",
-	"pkg/daemons/central/central_integration_test.go:write":                                     "measures how long a write takes at the worst",
+	"pkg/agent/floods_integration_test.go:answered":                                   "counts answers in a window",
+	"pkg/agent/policy_integration_test.go:flood":                                      "sends at a pace",
+	"pkg/agent/policy_integration_test.go:takeAway":                                   "breaks at a pace",
+	"pkg/agent/throttle_integration_test.go:TestAPodDoesNotHaveOVNControllerToItself": "counts answers in a window",
+	"pkg/daemons/central/central_integration_test.go:write": "measures how " +
+		"long a write takes at the worst",
 	"pkg/controller/decide/between_integration_test.go:TestNothingIsOpenBetweenTwoTransactions": "kills at random moments",
 	"pkg/inspect/inspectapi/explainsend_test.go:observe":                                        "is an agent that beats",
-	"pkg/dns/names/life_integration_test.go:TestHandover":                                       "measures the slowest answer, and does not judge it",
-	"pkg/node/porthole/bench_integration_test.go:BenchmarkEnsure":                               "measures",
-	"test/e2e/hostile/explained_test.go:compare":                                                "asks again what is in doubt, a fixed number of times",
-	"test/e2e/installed/churn_test.go:killMembers":                                              "kills at a pace",
-	"test/e2e/installed/churn_test.go:run":                                                      "makes and removes pods at a pace",
-	"test/e2e/installed/connectivity_test.go:onceThere":                                         "waits beside a command whose end is its limit",
-	"test/e2e/installed/shutout_test.go:TestAStolenNodeIsShutOut":                               "asks at a pace",
-	"test/e2e/installed/uninstall_test.go:whileAskingTheAPI":                                    "asks at a pace",
+	"pkg/dns/names/life_integration_test.go:TestHandover": "measures the slowest " +
+		"answer, and does not judge it",
+	"pkg/node/porthole/bench_integration_test.go:BenchmarkEnsure": "measures",
+	"test/e2e/hostile/explained_test.go:compare":                  "asks again what is in doubt, a fixed number of times",
+	"test/e2e/installed/churn_test.go:killMembers":                "kills at a pace",
+	"test/e2e/installed/churn_test.go:run":                        "makes and removes pods at a pace",
+	"test/e2e/installed/connectivity_test.go:onceThere":           "waits beside a command whose end is its limit",
+	"test/e2e/installed/shutout_test.go:TestAStolenNodeIsShutOut": "asks at a pace",
+	"test/e2e/installed/uninstall_test.go:whileAskingTheAPI":      "asks at a pace",
 }
 
 // TestOnlyThisPackageWaits: no function of a test file has a loop that asks the clock whether to go on. Bubbles of testing/synctest

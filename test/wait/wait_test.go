@@ -59,7 +59,10 @@ func TestEventually(t *testing.T) {
 		{"at once", func() machine { return quiet }, 0, nil, 0},
 		{"in time", func() machine { return quiet }, 9 * time.Second, nil, 9 * time.Second},
 		{"too late", func() machine { return quiet }, time.Hour, errNotYet, 10 * time.Second},
-		{"late, on a machine that stood still", func() machine { return still(time.Second, 40*time.Second) }, 45 * time.Second, nil, 45 * time.Second},
+		{
+			"late, on a machine that stood still", func() machine { return still(time.Second, 40*time.Second) }, 45 * time.Second, nil,
+			45 * time.Second,
+		},
 		{"late, on a machine that was shared by ten", func() machine { return busy(0.1, time.Hour) }, 90 * time.Second, nil, 90 * time.Second},
 		{"never, on a machine that gives nothing", func() machine { return busy(0, time.Hour) }, time.Hour, errNotYet, 100 * time.Second},
 	} {
@@ -131,8 +134,16 @@ func TestWithin(t *testing.T) {
 		{"broken", func() machine { return quiet }, []time.Duration{1200 * time.Millisecond}, "promised in 1s"},
 		{"broken by what never comes", func() machine { return quiet }, []time.Duration{time.Hour}, "not yet"},
 		{"measured again", func() machine { return busy(0.1, 4*time.Second) }, []time.Duration{3 * time.Second, 900 * time.Millisecond}, ""},
-		{"measured again after it stood still", func() machine { return still(2*time.Second, 3*time.Second) }, []time.Duration{2 * time.Second, 900 * time.Millisecond}, ""},
-		{"broken when it is measured again", func() machine { return busy(0.1, 4*time.Second) }, []time.Duration{3 * time.Second, 2 * time.Second}, "promised in 1s"},
+		{
+			"measured again after it stood still", func() machine { return still(2*time.Second, 3*time.Second) },
+			[]time.Duration{2 * time.Second, 900 * time.Millisecond},
+			"",
+		},
+		{
+			"broken when it is measured again", func() machine { return busy(0.1, 4*time.Second) },
+			[]time.Duration{3 * time.Second, 2 * time.Second},
+			"promised in 1s",
+		},
 		{
 			"not known", func() machine { return busy(0.1, time.Hour) },
 			[]time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second},

@@ -56,7 +56,9 @@ func orSlow(err error) error {
 }
 
 // measure looks until check returns nil. It gives up when the promise is broken by the time that the machine gave.
-func (m machine) measure(ctx context.Context, promise time.Duration, check func(context.Context) error) (wall, given time.Duration, err error) {
+func (m machine) measure(
+	ctx context.Context, promise time.Duration, check func(context.Context) error,
+) (wall, given time.Duration, err error) {
 	ctx, h, stop := m.begin(ctx, promise+beat)
 	defer stop()
 	for {

@@ -22,12 +22,19 @@ func sample() Image {
 	}
 	packages := func(arch string) []Package {
 		return []Package{
-			{Name: "libstdc++6", Version: "1:14.2.0~a-19+b1", Architecture: arch, Source: "gcc-14 (14.2.0)", Suite: "debian-13", SHA256: strings.Repeat("2", 64)},
-			{Name: "ca-certificates", Version: "20250419", Architecture: "all", Homepage: "https://example.com", Suite: "debian-13", SHA256: strings.Repeat("3", 64)},
+			{
+				Name: "libstdc++6", Version: "1:14.2.0~a-19+b1", Architecture: arch, Source: "gcc-14 (14.2.0)", Suite: "debian-13",
+				SHA256: strings.Repeat("2", 64),
+			},
+			{
+				Name: "ca-certificates", Version: "20250419", Architecture: "all", Homepage: "https://example.com", Suite: "debian-13",
+				SHA256: strings.Repeat("3", 64),
+			},
 		}
 	}
 	return Image{
-		Name: "atoll", Version: "v0.1.0+dirty", Digest: "sha256:" + strings.Repeat("a", 64), Created: time.Unix(1e9, 0), Source: "https://github.com/atoll-net/atoll",
+		Name: "atoll", Version: "v0.1.0+dirty", Digest: "sha256:" + strings.Repeat("a", 64), Created: time.Unix(1e9, 0),
+		Source: "https://github.com/atoll-net/atoll",
 		Platforms: []Platform{
 			{Name: "linux/amd64", Digest: "sha256:" + strings.Repeat("b", 64), Programs: programs("atoll"), Packages: packages("amd64")},
 			{Name: "linux/arm64", Digest: "sha256:" + strings.Repeat("c", 64), Programs: programs("atoll"), Packages: packages("arm64")},
@@ -48,7 +55,8 @@ func TestDocument(t *testing.T) {
 		t.Errorf("%s\n%s", strings.Join(wrong, "\n"), text)
 	}
 	for _, want := range []string{
-		"pkg:deb/debian/libstdc%2B%2B6@1:14.2.0~a-19%2Bb1?arch=amd64&distro=debian-13", "pkg:deb/debian/libstdc%2B%2B6@1:14.2.0~a-19%2Bb1?arch=arm64&distro=debian-13",
+		"pkg:deb/debian/libstdc%2B%2B6@1:14.2.0~a-19%2Bb1?arch=amd64&distro=debian-13",
+		"pkg:deb/debian/libstdc%2B%2B6@1:14.2.0~a-19%2Bb1?arch=arm64&distro=debian-13",
 		"pkg:deb/debian/ca-certificates@20250419?arch=all&distro=debian-13", "pkg:golang/k8s.io/api@v0.36.3", "pkg:golang/example.com/new@v1.0.1",
 		"pkg:golang/stdlib@1.26.8", "pkg:golang/github.com/atoll-net/atoll@v0.1.0%2Bdirty", "pkg:oci/atoll@sha256%3A" + strings.Repeat("a", 64),
 	} {

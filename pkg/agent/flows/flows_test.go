@@ -45,7 +45,8 @@ func sampleOf(datapath, point uint32) ipfix.Record {
 	return r
 }
 
-// A rule of another Network decides nothing, whoever says so; what is the same in all Networks does; an address is a pod's in its Network alone.
+// A rule of another Network decides nothing, whoever says so; what is the same in all Networks does; an address is a pod's in its
+// Network alone.
 func TestNetworksAreTheirDatapaths(t *testing.T) {
 	t.Parallel()
 	f := known(all)
@@ -91,7 +92,8 @@ func TestAgesOfFlows(t *testing.T) {
 		f.add([]ipfix.Record{sampleOf(1, 7)}, now.Add(time.Duration(age-3)*10*time.Minute))
 	}
 	for q, want := range map[[2]time.Duration]int{
-		{}: 4, {25 * time.Minute}: 3, {0, 5 * time.Minute}: 3, {25 * time.Minute, 5 * time.Minute}: 2, {10 * time.Minute, 10 * time.Minute}: 1, {5 * time.Minute, 9 * time.Minute}: 0,
+		{}: 4, {25 * time.Minute}: 3, {0, 5 * time.Minute}: 3, {25 * time.Minute, 5 * time.Minute}: 2, {10 * time.Minute, 10 * time.Minute}: 1,
+		{5 * time.Minute, 9 * time.Minute}: 0,
 	} {
 		if got := f.all(model.FlowQuestion{Since: q[0], Until: q[1]}, now); len(got) != want {
 			t.Errorf("%v: %d flows, want %d", q, len(got), want)
@@ -199,7 +201,9 @@ func TestFlowsByHTTP(t *testing.T) {
 	if err := json.Unmarshal(page.Body.Bytes(), &flow); err != nil || flow.Pod != "red/web" || flow.Connections != 1 {
 		t.Errorf("%v: %s", err, page.Body)
 	}
-	for query, want := range map[string]int{"since=soon": http.StatusBadRequest, "drops=maybe": http.StatusBadRequest, "network=green": http.StatusOK} {
+	for query, want := range map[string]int{
+		"since=soon": http.StatusBadRequest, "drops=maybe": http.StatusBadRequest, "network=green": http.StatusOK,
+	} {
 		if page := get(query); page.Code != want {
 			t.Errorf("%s: %d %s", query, page.Code, page.Body)
 		}
@@ -257,8 +261,8 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 }
 
-// A follower that goes on where an earlier one ended hears each flow that was told meanwhile, once. Flows that nobody has followed lately are
-// not kept.
+// A follower that goes on where an earlier one ended hears each flow that was told meanwhile, once. Flows that nobody has
+// followed lately are not kept.
 func TestFollowersGoOn(t *testing.T) {
 	t.Parallel()
 	f := known(all)

@@ -19,7 +19,9 @@ import (
 // otherPlugin changes the very things that ours changes, before it.
 type otherPlugin struct{}
 
-func (otherPlugin) CreateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (otherPlugin) CreateContainer(
+	_ context.Context, _ *api.PodSandbox, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	a := &api.ContainerAdjustment{}
 	a.AddEnv("URL", "http://[fd64::1:5]:81/")
 	a.SetArgs(append(c.GetArgs(), "--more=100.64.1.5"))

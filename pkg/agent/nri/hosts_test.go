@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-const kubeletHostsHead = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n"
+const kubeletHostsHead = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost " +
+	"ip6-loopback\nfe00::0\tip6-localnet\n"
 
 func TestOwnHosts(t *testing.T) {
 	for _, test := range []struct{ name, content, want string }{

@@ -222,8 +222,8 @@ func TestContainersSeeOwnAddresses(t *testing.T) {
 	}
 }
 
-// TestRestartsOfThePlugin: a container that starts while the plugin is away sees its pod's face. One that starts after the plugin, or the runtime, is back sees the
-// pod's own address.
+// TestRestartsOfThePlugin: a container that starts while the plugin is away sees its pod's face. One that starts after the
+// plugin, or the runtime, is back sees the pod's own address.
 func TestRestartsOfThePlugin(t *testing.T) {
 	c := newContainerd(t)
 	first, stop := runPlugin(c, nil)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestMendsThatFailArePausedAfter: where something goes all the time, what is mended is looked at each second; while that fails, less and less often; and
-// as often as before once it has succeeded.
+// TestMendsThatFailArePausedAfter: where something goes all the time, what is mended is looked at each second; while that fails,
+// less and less often; and as often as before once it has succeeded.
 func TestMendsThatFailArePausedAfter(t *testing.T) {
 	t.Parallel()
 	const span = 5 * time.Minute

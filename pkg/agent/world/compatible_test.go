@@ -127,8 +127,8 @@ func TestServicesOfProvidersLeadNowhereElse(t *testing.T) {
 	expect("of another tenant, named", "b", "[] [10.90.0.0/16]")
 }
 
-// TestAddressesOfProvidersLeadNowhereElse: where pods of a provider are dialled by their own addresses, one that no pod has is nobody's outside; where
-// they are not, the provider's subnets mean what they meant before.
+// TestAddressesOfProvidersLeadNowhereElse: where pods of a provider are dialled by their own addresses, one that no pod has is
+// nobody's outside; where they are not, the provider's subnets mean what they meant before.
 func TestAddressesOfProvidersLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -181,7 +181,8 @@ func TestAddressesOfProvidersLeadNowhereElse(t *testing.T) {
 	}
 }
 
-// TestOnlyOneOfANameIsMeant: one that was made anew under its name takes the place of the last one, which has no part in anything while it is still known.
+// TestOnlyOneOfANameIsMeant: one that was made anew under its name takes the place of the last one, which has no part in anything
+// while it is still known.
 func TestOnlyOneOfANameIsMeant(t *testing.T) {
 	t.Parallel()
 	w := testWorld()

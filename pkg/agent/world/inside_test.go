@@ -47,7 +47,9 @@ func TestFacesThatAreTheNetworksOwn(t *testing.T) {
 	}
 	w.SetNetwork(n)
 	for face, want := range map[string]bool{"100.64.0.5": false, "100.65.1.5": false, "100.65.2.5": true} {
-		got, err := w.inside(attachment.NIC{Network: "red", NetworkUID: "uid-red", Faces: []netip.Addr{netip.MustParseAddr(face)}, Addresses: prefixesOf("100.64.0.9/16")})
+		got, err := w.inside(attachment.NIC{
+			Network: "red", NetworkUID: "uid-red", Faces: []netip.Addr{netip.MustParseAddr(face)}, Addresses: prefixesOf("100.64.0.9/16"),
+		})
 		if err != nil || (len(got.Faces) == 1) != want {
 			t.Errorf("face %s: %v (error %v)", face, got.Faces, err)
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestAListedNodeCounts: whatever has happened to Nodes and to the list of nodes that are shut out, and whenever, a Node that is listed counts, and will go on to.
+// TestAListedNodeCounts: whatever has happened to Nodes and to the list of nodes that are shut out, and whenever, a Node that is
+// listed counts, and will go on to.
 func TestAListedNodeCounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// A Node that has gone counts for as long as its pods may go on, with what its agent said, and nothing changes when it is registered again. Its addresses are no
-// tunnels' alone meanwhile: whoever has direct access reaches them.
+// A Node that has gone counts for as long as its pods may go on, with what its agent said, and nothing changes when it is
+// registered again. Its addresses are no tunnels' alone meanwhile: whoever has direct access reaches them.
 func TestANodeThatHasGoneCountsForAWhile(t *testing.T) {
 	t.Parallel()
 	single := func(text string) netip.Prefix { a := netip.MustParseAddr(text); return netip.PrefixFrom(a, a.BitLen()) }
@@ -54,7 +54,9 @@ func TestANodeThatHasGoneCountsForAWhile(t *testing.T) {
 	again := *node
 	again.UID = "uid-again"
 	w.SetNode(&again)
-	w.SetReport(&model.NodeReport{Node: "n9", NodeUID: "uid-again", Addresses: []netip.Addr{storage.Addr()}, Tunnels: []netip.Addr{host.Addr(), tunnel.Addr()}})
+	w.SetReport(&model.NodeReport{
+		Node: "n9", NodeUID: "uid-again", Addresses: []netip.Addr{storage.Addr()}, Tunnels: []netip.Addr{host.Addr(), tunnel.Addr()},
+	})
 	<-w.changed
 	w.Expire(start.Add(2 * model.KeepNode))
 	counts("it is there again", true)

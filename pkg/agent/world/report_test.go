@@ -8,8 +8,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// What the agents of other nodes say counts as infrastructure, and their tunnels are closed; what the API lists as a node's stays open to direct
-// access. Who says nothing any more takes it back.
+// What the agents of other nodes say counts as infrastructure, and their tunnels are closed; what the API lists as a node's stays
+// open to direct access. Who says nothing any more takes it back.
 func TestReportsAreInfrastructure(t *testing.T) {
 	t.Parallel()
 	single := func(text string) netip.Prefix { a := netip.MustParseAddr(text); return netip.PrefixFrom(a, a.BitLen()) }

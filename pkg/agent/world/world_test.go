@@ -99,7 +99,11 @@ func TestWhoMayHaveAPorthole(t *testing.T) {
 		{
 			name: "a Node whose address another node had before it lost its annotation", nic: guestNIC("red", "10.0.0.5", "100.64.1.5"),
 			change: func(w *World) {
-				w.SetNode(&model.Node{Name: "n3", Assigned: &model.NodeNetwork{NetworkUID: uidOf("default"), Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/14")}}})
+				w.SetNode(&model.Node{
+					Name: "n3", Assigned: &model.NodeNetwork{
+						NetworkUID: uidOf("default"), Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/14")},
+					},
+				})
 				w.SetNode(&model.Node{Name: "n1"})
 			},
 			lacks: "has not given node n1",
@@ -201,8 +205,8 @@ func TestWorldDescribesTheNode(t *testing.T) {
 	}
 }
 
-// TestWorldKnowsItsWalls: OVN's tunnels and databases are closed to everybody where they have machines or addresses of their own, and by port where
-// they share them with a node that direct access leads to.
+// TestWorldKnowsItsWalls: OVN's tunnels and databases are closed to everybody where they have machines or addresses of their own,
+// and by port where they share them with a node that direct access leads to.
 func TestWorldKnowsItsWalls(t *testing.T) {
 	t.Parallel()
 	addr, server := netip.MustParseAddr, netip.MustParseAddrPort
@@ -233,7 +237,9 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 			t.Errorf("%s is infrastructure: %t", p, got)
 		}
 	}
-	if got, want := fmt.Sprint(host.Walls.Databases), "[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642 192.0.2.1:16643 192.0.2.1:16644 192.0.2.1:17642]"; got != want {
+	if got, want := fmt.Sprint(host.Walls.Databases),
+		"[192.0.2.1:6641 192.0.2.1:6642 192.0.2.1:6643 192.0.2.1:6644 192.0.2.1:16642 192.0.2.1:16643 192.0.2.1:16644 192.0.2.1:17642]"; got !=
+		want {
 		t.Errorf("databases at %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(host.Walls.Instead), "[{eth1 192.0.2.1}]"; got != want {
@@ -246,8 +252,8 @@ func TestWorldKnowsItsWalls(t *testing.T) {
 	}
 }
 
-// TestANodesClaimOpensNoTunnel: a kubelet writes its Node's addresses. A tunnel's address is open to direct access only if the API knows the node by it whose
-// tunnel it is.
+// TestANodesClaimOpensNoTunnel: a kubelet writes its Node's addresses. A tunnel's address is open to direct access only if the
+// API knows the node by it whose tunnel it is.
 func TestANodesClaimOpensNoTunnel(t *testing.T) {
 	t.Parallel()
 	addr := netip.MustParseAddr

@@ -23,7 +23,10 @@ type blind struct{}
 func (blind) object(map[string]any) {}
 func (blind) text(s string) string  { return s }
 func options(t *testing.T, url string) Options {
-	return Options{Kubeconfig: kubeconfigOf(t, url), Namespace: "atoll-system", Version: "v0", Now: time.Unix(1000, 0), Databases: true, Note: func(string) {}}
+	return Options{
+		Kubeconfig: kubeconfigOf(t, url), Namespace: "atoll-system", Version: "v0", Now: time.Unix(1000, 0), Databases: true,
+		Note: func(string) {},
+	}
 }
 
 // unpack are the files of an archive, by their names below its directory.
@@ -60,7 +63,8 @@ func bundled(t *testing.T, p *planted, clean cleaner) (map[string]string, Manife
 	}
 	files := unpack(t, out.Bytes())
 	var written Manifest
-	if err := json.Unmarshal([]byte(files["manifest.json"]), &written); err != nil || len(written.Files) != len(manifest.Files) || len(written.Files) != len(files)-1 {
+	if err := json.Unmarshal([]byte(files["manifest.json"]), &written); err != nil || len(written.Files) != len(manifest.Files) ||
+		len(written.Files) != len(files)-1 {
 		t.Errorf("the manifest has %d files, and there are %d: %v", len(written.Files), len(files), err)
 	}
 	for _, f := range written.Files {
@@ -71,8 +75,8 @@ func bundled(t *testing.T, p *planted, clean cleaner) (map[string]string, Manife
 	return files, written
 }
 
-// TestNoSecretGetsOut plants a secret in each place where people put them, in every kind of object, answer, log and row, and looks for each in the archive. The control: with nothing
-// removed, each of them is there.
+// TestNoSecretGetsOut plants a secret in each place where people put them, in every kind of object, answer, log and row, and
+// looks for each in the archive. The control: with nothing removed, each of them is there.
 func TestNoSecretGetsOut(t *testing.T) {
 	t.Parallel()
 	p := newPlanted(t)
@@ -93,8 +97,10 @@ func TestNoSecretGetsOut(t *testing.T) {
 	}
 	// What is worth reading is still there.
 	for name, want := range map[string]string{
-		"objects/networks.yaml": "10.0.0.7", "objects/atoll-pods.yaml": "kept-name", "logs/atoll-agent-x/agent.log": "it ends", "logs/atoll-agent-x/agent.previous.log": "before the restart",
-		"databases/northbound/Logical_Switch.json": `"red/front"`, "databases/southbound/Logical_Switch.json": "requested-chassis", "version.txt": "v1.36.2", "answers/status.yaml": "status",
+		"objects/networks.yaml": "10.0.0.7", "objects/atoll-pods.yaml": "kept-name", "logs/atoll-agent-x/agent.log": "it ends",
+		"logs/atoll-agent-x/agent.previous.log":    "before the restart",
+		"databases/northbound/Logical_Switch.json": `"red/front"`, "databases/southbound/Logical_Switch.json": "requested-chassis",
+		"version.txt": "v1.36.2", "answers/status.yaml": "status",
 		"objects/events.yaml": "one.1", "objects/services.yaml": "--listen=:80", "answers/network-details.yaml": "one",
 	} {
 		if !strings.Contains(clean[name], want) {
@@ -111,7 +117,8 @@ func TestNoSecretGetsOut(t *testing.T) {
 	}
 }
 
-// elsewhere reports whether a secret is where nobody reads: in somebody else's Event, in what is listed only for want of other rights, or where a Pod has no such field.
+// elsewhere reports whether a secret is where nobody reads: in somebody else's Event, in what is listed only for want of other
+// rights, or where a Pod has no such field.
 func elsewhere(where string) bool {
 	kind, place, _ := strings.Cut(where, ": ")
 	noField := []string{"data", "a key", "a list", "a private key", "an encoded key", "a header in words", "a URL", "a web token"}
@@ -130,18 +137,24 @@ func TestABundleOfWhatOneMayRead(t *testing.T) {
 	t.Parallel()
 	p := newPlanted(t)
 	p.forbidden = []string{
-		"/apis/inspect.atoll.dev/v1alpha1/clusters", "/apis/inspect.atoll.dev/v1alpha1/pods", "/apis/inspect.atoll.dev/v1alpha1/databases", "/api/v1/namespaces/atoll-system", "/api/v1/events",
+		"/apis/inspect.atoll.dev/v1alpha1/clusters", "/apis/inspect.atoll.dev/v1alpha1/pods", "/apis/inspect.atoll.dev/v1alpha1/databases",
+		"/api/v1/namespaces/atoll-system", "/api/v1/events",
 		"/api/v1/nodes", "/apis/atoll.dev/v1alpha1/tenants", "/apis/networking.k8s.io/v1/networkpolicies", "/api/v1/services",
 	}
 	files, manifest := bundled(t, p, remover{})
-	for _, want := range []string{"is Atoll well", "pods in Networks of all namespaces", "Atoll's pods, and their logs", "Events of Atoll's of all namespaces", "nodes", "Tenants", "NetworkPolicies of all namespaces", "dump of OVN's northbound database", "dump of OVN's southbound database"} {
+	for _, want := range []string{
+		"is Atoll well", "pods in Networks of all namespaces", "Atoll's pods, and their logs", "Events of Atoll's of all namespaces", "nodes",
+		"Tenants", "NetworkPolicies of all namespaces", "dump of OVN's northbound database", "dump of OVN's southbound database",
+	} {
 		if !slices.ContainsFunc(manifest.Missing, func(m Missing) bool {
 			return strings.HasPrefix(m.What, want) && strings.Contains(m.Why, "forbidden")
 		}) {
 			t.Errorf("that %s are missing is not said: %+v", want, manifest.Missing)
 		}
 	}
-	for name, want := range map[string]string{"answers/pods.yaml": "mine", "objects/networkpolicies.yaml": "two", "objects/networks.yaml": "one", "objects/events.yaml": "one.1"} {
+	for name, want := range map[string]string{
+		"answers/pods.yaml": "mine", "objects/networkpolicies.yaml": "two", "objects/networks.yaml": "one", "objects/events.yaml": "one.1",
+	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s has no %s: %s", name, want, files[name])
 		}
@@ -153,7 +166,8 @@ func TestCuts(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 99) + "\n"
 	text, dropped, err := tail(strings.NewReader(strings.Repeat(line, 50000)+"the end\n"), maxLog)
-	if err != nil || !dropped || len(text) > maxLog || !strings.HasPrefix(string(text), "xxx") || !strings.HasSuffix(string(text), "the end\n") || len(text)%100 != 8 {
+	if err != nil || !dropped || len(text) > maxLog || !strings.HasPrefix(string(text), "xxx") ||
+		!strings.HasSuffix(string(text), "the end\n") || len(text)%100 != 8 {
 		t.Errorf("%d bytes, %t, %v", len(text), dropped, err)
 	}
 	if text, dropped, err := tail(strings.NewReader(line), maxLog); err != nil || dropped || string(text) != line {
@@ -176,8 +190,10 @@ func TestCuts(t *testing.T) {
 func TestWhatIsNoSecretStays(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"pod red/web-0 is dialled as 10.0.0.2, its own address", "2026-01-01T00:00:00.000000Z level=INFO msg=\"rows are written\" rows=12 took=3ms",
-		"ovsdb-server (backtrace.c): tls connection from ssl:192.0.2.1:6641", "image: registry.example.com/atoll@sha256:0123456789abcdef", "secrets is forbidden: User \"jo\" cannot list resource",
+		"pod red/web-0 is dialled as 10.0.0.2, its own address",
+		"2026-01-01T00:00:00.000000Z level=INFO msg=\"rows are written\" rows=12 took=3ms",
+		"ovsdb-server (backtrace.c): tls connection from ssl:192.0.2.1:6641", "image: registry.example.com/atoll@sha256:0123456789abcdef",
+		"secrets is forbidden: User \"jo\" cannot list resource",
 	} {
 		if got := (remover{}).text(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
@@ -201,7 +217,10 @@ func TestSecretsInTexts(t *testing.T) {
 		{"run --token-stdin --verbose", "run --token-stdin --verbose"},
 		{"Server=db;User Id=jo;Pwd=PLANTED;/@DETNALP", "Server=db;User Id=jo;Pwd=(removed)"},
 		{"DB_PWD=PLANTEDDETNALP", "DB_PWD=(removed)"},
-		{"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=PLANTED/+DETNALP==;EndpointSuffix=core", "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=(removed)"},
+		{
+			"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=PLANTED/+DETNALP==;EndpointSuffix=core",
+			"DefaultEndpointsProtocol=https;AccountName=x;AccountKey=(removed)",
+		},
 		{"Endpoint=sb://x/;SharedAccessKey=PLANTED+/DETNALP=", "Endpoint=sb://x/;SharedAccessKey=(removed)"},
 		{"GET https://x.example/c?sv=2024&sig=PLANTED%2FDETNALP", "GET https://x.example/c?sv=2024&sig=(removed)"},
 		{`{"auths":{"ghcr.io":{"auth":"PLANTEDDETNALP="}}}`, `{"auths":{"ghcr.io":{"auth":(removed)}}}`},
@@ -210,7 +229,10 @@ func TestSecretsInTexts(t *testing.T) {
 		{"postgres://jo:1PLANTED/DETNALP@db.example.com/x", "postgres://(removed)@db.example.com/x"},
 		{"https://PLANTEDDETNALP@example.com/x", "https://(removed)@example.com/x"},
 		{`parse "redis://:PLANTED DETNALP@db": invalid`, `parse "redis://(removed)@db": invalid`},
-		{`{"password":1234,"automountServiceAccountToken":true,"token":null,"tokens":[],"c":{"pwd":-1.5e3}}`, `{"password":(removed),"automountServiceAccountToken":(removed),"token":(removed),"tokens":(removed),"c":{"pwd":(removed)}}`},
+		{
+			`{"password":1234,"automountServiceAccountToken":true,"token":null,"tokens":[],"c":{"pwd":-1.5e3}}`,
+			`{"password":(removed),"automountServiceAccountToken":(removed),"token":(removed),"tokens":(removed),"c":{"pwd":(removed)}}`,
+		},
 		{`msg="{\"token\":12,\"c\":1}" rows=1`, `msg="{\"token\":(removed),\"c\":1}" rows=1`},
 		{`"password": 12,PLANTED 12}DETNALP`, `"password": (removed)`},
 		{"password: 12, PLANTED DETNALP", "password: (removed)"},
@@ -232,7 +254,9 @@ func TestSecretsInTexts(t *testing.T) {
 			t.Errorf("%q\nbecomes %q\nand not %q", c.text, got, c.remains)
 		}
 	}
-	for key, secret := range map[string]bool{"dbPwd": true, "AccountKey": true, "auth": true, "_auth": true, "user-pass": true, "authority": false, "passed": false, "bypass": false} {
+	for key, secret := range map[string]bool{
+		"dbPwd": true, "AccountKey": true, "auth": true, "_auth": true, "user-pass": true, "authority": false, "passed": false, "bypass": false,
+	} {
 		o := map[string]any{key: "PLANTED"}
 		remover{}.object(o)
 		if (o[key] == removed) != secret {
@@ -241,7 +265,8 @@ func TestSecretsInTexts(t *testing.T) {
 	}
 }
 
-// TestOpenQuotes: a text with very many quotes that do not end is read within the time of a test. It would take an hour if each were looked for to the end.
+// TestOpenQuotes: a text with very many quotes that do not end is read within the time of a test. It would take an hour if each
+// were looked for to the end.
 func TestOpenQuotes(t *testing.T) {
 	t.Parallel()
 	const keys = 100_000
@@ -253,7 +278,9 @@ func TestOpenQuotes(t *testing.T) {
 
 // FuzzSecrets: whatever a secret has within, nothing of it gets out of what people write secrets into.
 func FuzzSecrets(f *testing.F) {
-	for _, inner := range []string{"", "/@ \"'", `\`, `\"`, "`", "','", `", "`, "a:b@c", "; x", "(removed)", "password=", "eyJhbGciOiJSUzI1NiJ9.e", "://", "=\t", "é"} {
+	for _, inner := range []string{
+		"", "/@ \"'", `\`, `\"`, "`", "','", `", "`, "a:b@c", "; x", "(removed)", "password=", "eyJhbGciOiJSUzI1NiJ9.e", "://", "=\t", "é",
+	} {
 		f.Add(inner)
 	}
 	f.Fuzz(func(t *testing.T, inner string) {

@@ -55,9 +55,14 @@ func (p *planted) object(kind, namespace, name string) map[string]any {
 		"message": "refused: Authorization: Bearer " + in("a header in words") + "AAAA; see https://jo:" + in("a URL") + "@db.example.com/x",
 		"note":    "eyJhbGciOiJSUzI1NiJ9." + in("a web token") + ".c2ln",
 		"spec": map[string]any{
-			"password": in("a key"), "adminToken": []any{in("a list")}, "pem": fmt.Sprintf(key, in("a private key")), "encoded": "LS0tLS1CRUdJTi" + in("an encoded key"),
+			"password": in("a key"), "adminToken": []any{in("a list")}, "pem": fmt.Sprintf(key, in("a private key")),
+			"encoded": "LS0tLS1CRUdJTi" + in("an encoded key"),
 			"containers": []any{map[string]any{
-				"env":     []any{map[string]any{"name": "DSN", "value": in("a variable")}, map[string]any{"name": "X", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "kept-name"}}}},
+				"env": []any{
+					map[string]any{"name": "DSN", "value": in("a variable")}, map[string]any{
+						"name": "X", "valueFrom": map[string]any{"secretKeyRef": map[string]any{"name": "kept-name"}},
+					},
+				},
 				"args":    []any{"--listen=:80", "--token", in("the word after a flag"), "--api-key=" + in("a flag")},
 				"command": []any{"sh", "-c", "run --password " + in("a flag in a script") + " && export SECRET_X=" + in("a variable in a script")},
 				"livenessProbe": map[string]any{"httpGet": map[string]any{
@@ -74,7 +79,10 @@ func newPlanted(t *testing.T) *planted {
 	answers := map[string]any{}
 	list := func(path string, objects ...map[string]any) {
 		of := path[strings.LastIndex(path, "/")+1:]
-		answers[path] = map[string]any{"kind": map[string]string{"namespaces": "Namespace", "pods": "Pod"}[of] + "List", "apiVersion": "v1", "metadata": map[string]any{}, "items": objects}
+		answers[path] = map[string]any{
+			"kind": map[string]string{"namespaces": "Namespace", "pods": "Pod"}[of] + "List", "apiVersion": "v1", "metadata": map[string]any{},
+			"items": objects,
+		}
 	}
 	for _, k := range kinds() {
 		path := "/apis/" + k.Group + "/" + k.Version + "/" + k.Resource
@@ -96,20 +104,34 @@ func newPlanted(t *testing.T) *planted {
 	pod["status"] = map[string]any{"containerStatuses": []any{map[string]any{"name": "agent", "restartCount": 1}}}
 	list("/api/v1/namespaces/atoll-system/pods", pod)
 	for _, resource := range []string{"networks", "ipams", "ipamchecks", "topologies", "pods"} {
-		answer := map[string]any{"metadata": map[string]any{"name": "one", "annotations": map[string]any{"example.com/x": p.token("answer " + resource)}}}
+		answer := map[string]any{
+			"metadata": map[string]any{"name": "one", "annotations": map[string]any{"example.com/x": p.token("answer " + resource)}},
+		}
 		answers["/apis/inspect.atoll.dev/v1alpha1/"+resource] = map[string]any{"items": []any{answer}}
 	}
-	answers["/apis/inspect.atoll.dev/v1alpha1/networks/one"] = map[string]any{"metadata": map[string]any{"name": "one"}, "status": map[string]any{"message": "password=" + p.token("details"), "detail": map[string]any{"namespaces": []any{"one"}}}}
-	answers["/apis/inspect.atoll.dev/v1alpha1/namespaces/one/pods"] = map[string]any{"items": []any{map[string]any{"metadata": map[string]any{"name": "mine"}}}}
-	answers["/apis/inspect.atoll.dev/v1alpha1/clusters/cluster"] = map[string]any{"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"example.com/x": p.token("status")}}}
+	answers["/apis/inspect.atoll.dev/v1alpha1/networks/one"] = map[string]any{
+		"metadata": map[string]any{"name": "one"}, "status": map[string]any{
+			"message": "password=" + p.token("details"), "detail": map[string]any{"namespaces": []any{"one"}},
+		},
+	}
+	answers["/apis/inspect.atoll.dev/v1alpha1/namespaces/one/pods"] = map[string]any{
+		"items": []any{map[string]any{"metadata": map[string]any{"name": "mine"}}},
+	}
+	answers["/apis/inspect.atoll.dev/v1alpha1/clusters/cluster"] = map[string]any{
+		"metadata": map[string]any{"name": "cluster", "annotations": map[string]any{"example.com/x": p.token("status")}},
+	}
 	answers["/version"] = map[string]any{"gitVersion": "v1.36.2", "major": "1", "minor": "36"}
-	log := "2026-01-01T00:00:00Z it begins\n2026-01-01T00:00:01Z password=" + p.token("a log") + "\n2026-01-01T00:00:02Z {\"token\":\"" + p.token("JSON in a log") + "\"}\n" +
+	log := "2026-01-01T00:00:00Z it begins\n2026-01-01T00:00:01Z password=" + p.token("a log") + "\n2026-01-01T00:00:02Z {\"token\":\"" +
+		p.token("JSON in a log") + "\"}\n" +
 		strings.ReplaceAll(fmt.Sprintf(key, p.token("a key in a log")), "\n", "\n2026-01-01T00:00:03Z ") + "it ends\n"
-	previous := "2026-01-01T00:00:00Z " + p.token("the rest of a key in a log") + "\n-----END PRIVATE KEY-----\n2026-01-01T00:00:01Z before the restart, curl -H 'Authorization: Basic " + p.token("a header in a log") + "=='\n"
+	previous := "2026-01-01T00:00:00Z " + p.token("the rest of a key in a log") +
+		"\n-----END PRIVATE KEY-----\n2026-01-01T00:00:01Z before the restart, curl -H 'Authorization: Basic " + p.token("a header in a log") +
+		"=='\n"
 	rows := map[string]any{"_uuid": []any{"uuid", "u"}, "name": "red/front", "options": []any{"map", []any{
 		[]any{"password", p.token("a row")}, []any{"note", "token=" + p.token("a note in a row")}, []any{"requested-chassis", "n1"},
 	}}}
-	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, answers, log, previous, rows) }))
+	p.Server = httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, answers, log, previous, rows) }))
 	t.Cleanup(p.Close)
 	return p
 }
@@ -120,13 +142,20 @@ func (p *planted) serve(w http.ResponseWriter, r *http.Request, answers map[stri
 		if strings.HasPrefix(r.URL.Path, part) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"`+r.URL.Path+` is forbidden","details":{"name":"x"}}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"`+r.URL.Path+
+					` is forbidden","details":{"name":"x"}}`)
 			return
 		}
 	}
 	switch answer, there := answers[r.URL.Path]; {
 	case strings.HasSuffix(r.URL.Path, "/proxy"):
-		websocket.Server{Handshake: func(c *websocket.Config, _ *http.Request) error { c.Protocol = []string{api.ProxyProtocol}; return nil }, Handler: func(ws *websocket.Conn) {
+		websocket.Server{Handshake: func(
+			c *websocket.Config, _ *http.Request,
+		) error {
+			c.Protocol = []string{api.ProxyProtocol}
+			return nil
+		}, Handler: func(ws *websocket.Conn) {
 			ws.PayloadType = websocket.BinaryFrame
 			database(ws, row)
 		}}.ServeHTTP(w, r)
@@ -170,7 +199,8 @@ func database(on io.ReadWriter, row map[string]any) {
 func kubeconfigOf(t *testing.T, server string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + server + `"}}]}`
+	text :=
+		`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + server + `"}}]}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

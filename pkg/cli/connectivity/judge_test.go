@@ -12,8 +12,9 @@ import (
 // whole is a scene in which all runs.
 func whole() scene {
 	s := scene{
-		nodes: []string{"n1", "n2"}, nodeAddress: netip.MustParseAddr("192.0.2.1"), nodePort: 30080, faces: true, plainDirect: true, external: "www.example.com:443",
-		redWeb: netip.MustParseAddr("10.96.0.7"), blueWeb: netip.MustParseAddr("10.96.0.8"), api: netip.MustParseAddr("10.96.0.1"),
+		nodes: []string{"n1", "n2"}, nodeAddress: netip.MustParseAddr("192.0.2.1"), nodePort: 30080, faces: true, plainDirect: true,
+		external: "www.example.com:443",
+		redWeb:   netip.MustParseAddr("10.96.0.7"), blueWeb: netip.MustParseAddr("10.96.0.8"), api: netip.MustParseAddr("10.96.0.1"),
 	}
 	for i, p := range plan(DefaultCIDR, s.nodes) {
 		p.uid, p.running, p.ready, p.face = string(rune('a'+i)), true, true, netip.AddrFrom4([4]byte{100, 64, 0, byte(i)})
@@ -118,8 +119,10 @@ func TestNotTried(t *testing.T) {
 		"who is to be silent is down": {
 			func(s *scene) { s.pods[4].running = false }, "address that only the other Network has, TCP", "pod blue/lonely does not run",
 		},
-		"who is to answer is down": {func(s *scene) { s.pods[2].running = false }, "policy that allows: whom it admits", "pod red/far does not run"},
-		"no address":               {func(s *scene) { s.redWeb = netip.Addr{} }, "Service, ClusterIP, TCP", "no address"},
+		"who is to answer is down": {
+			func(s *scene) { s.pods[2].running = false }, "policy that allows: whom it admits", "pod red/far does not run",
+		},
+		"no address": {func(s *scene) { s.redWeb = netip.Addr{} }, "Service, ClusterIP, TCP", "no address"},
 	} {
 		s := whole()
 		test.change(&s)
@@ -146,10 +149,16 @@ func TestExplain(t *testing.T) {
 		want string
 	}{
 		{probe.Question{Kind: probe.HTTP, Target: "10.231.0.12:8080"}, "atoll explain atoll-connectivity-red/near 10.231.0.12 --port 8080"},
-		{probe.Question{Kind: probe.UDP, Target: "10.231.0.12:8080"}, "atoll explain atoll-connectivity-red/near 10.231.0.12 --port 8080 --protocol udp"},
+		{
+			probe.Question{Kind: probe.UDP, Target: "10.231.0.12:8080"},
+			"atoll explain atoll-connectivity-red/near 10.231.0.12 --port 8080 --protocol udp",
+		},
 		{probe.Question{Kind: probe.Name, Target: "web"}, "atoll explain atoll-connectivity-red/near web --port 8080"},
 		{probe.Question{Kind: probe.API}, "atoll explain atoll-connectivity-red/near kubernetes.default.svc --port 443"},
-		{probe.Question{Kind: probe.Connect, Target: "www.example.com:443"}, "atoll explain atoll-connectivity-red/near www.example.com --port 443"},
+		{
+			probe.Question{Kind: probe.Connect, Target: "www.example.com:443"},
+			"atoll explain atoll-connectivity-red/near www.example.com --port 443",
+		},
 	} {
 		if got := explain(redNear, test.q); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)

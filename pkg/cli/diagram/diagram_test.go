@@ -45,7 +45,9 @@ func example() Graph {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	g := example()
-	for name, got := range map[string]string{"example.dot": g.Dot(), "example.mermaid": g.Mermaid(), "example.svg": g.SVG("Example <1>"), "empty.svg": Graph{}.SVG("Nothing")} {
+	for name, got := range map[string]string{
+		"example.dot": g.Dot(), "example.mermaid": g.Mermaid(), "example.svg": g.SVG("Example <1>"), "empty.svg": Graph{}.SVG("Nothing"),
+	} {
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -77,7 +79,8 @@ func collisions(g Graph, p placement) (out []string) {
 	for i, b := range g.Boxes {
 		all = append(all, named{p.boxes[i], "box " + b.ID})
 		for _, line := range b.Lines {
-			if float64(utf8.RuneCountInString(line))*letterWidth+2*padding > p.boxes[i].width+0.01 || float64(len(b.Lines))*lineHeight+padding > p.boxes[i].height+0.01 {
+			if float64(utf8.RuneCountInString(line))*letterWidth+2*padding > p.boxes[i].width+0.01 ||
+				float64(len(b.Lines))*lineHeight+padding > p.boxes[i].height+0.01 {
 				out = append(out, "text of "+b.ID)
 			}
 		}
@@ -113,12 +116,15 @@ func randomGraph(r *rand.Rand, boxes, edges int) Graph {
 		g.Boxes = append(g.Boxes, b)
 	}
 	for range edges {
-		g.Edges = append(g.Edges, Edge{From: fmt.Sprint(r.IntN(boxes)), To: fmt.Sprint(r.IntN(boxes)), Label: strings.Repeat("l", r.IntN(20)), Both: r.IntN(2) == 0})
+		g.Edges = append(g.Edges, Edge{
+			From: fmt.Sprint(r.IntN(boxes)), To: fmt.Sprint(r.IntN(boxes)), Label: strings.Repeat("l", r.IntN(20)), Both: r.IntN(2) == 0,
+		})
 	}
 	return g
 }
 
-// TestNothingLiesOnAnything: boxes and labels of random graphs have room each for itself. That two boxes in one place are noticed, is the control.
+// TestNothingLiesOnAnything: boxes and labels of random graphs have room each for itself. That two boxes in one place are
+// noticed, is the control.
 func TestNothingLiesOnAnything(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -51,13 +51,17 @@ func TestSurplus(t *testing.T) {
 		}
 		return out
 	}
-	if got, want := names(gone), []string{"ConfigMap atoll-system/old", "ConfigMap kube-system/wanted", "CustomResourceDefinition empty.atoll.dev"}; !slices.Equal(got, want) || len(remove) != len(want) {
+	if got, want := names(gone), []string{
+		"ConfigMap atoll-system/old", "ConfigMap kube-system/wanted", "CustomResourceDefinition empty.atoll.dev",
+	}; !slices.Equal(got, want) || len(remove) != len(want) {
 		t.Errorf("gone: %q, want %q", got, want)
 	}
-	if got, want := names(stay), []string{"Namespace old", "Network default", "CustomResourceDefinition full.atoll.dev"}; !slices.Equal(got, want) {
+	if got, want := names(stay), []string{"Namespace old", "Network default", "CustomResourceDefinition full.atoll.dev"}; !slices.Equal(got,
+		want) {
 		t.Errorf("kept: %q, want %q", got, want)
 	}
-	if _, _, _, err := surplus(there, wanted, func(*unstructured.Unstructured) (bool, error) { return false, errors.New("unknown") }); err == nil {
+	if _, _, _, err := surplus(there, wanted,
+		func(*unstructured.Unstructured) (bool, error) { return false, errors.New("unknown") }); err == nil {
 		t.Error("a definition of which it is not known whether it has objects may go")
 	}
 }

@@ -10,7 +10,9 @@ import (
 )
 
 func node(name, address string) corev1.Node {
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{controlPlaneLabel: ""}, Annotations: map[string]string{}}}
+	n := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{controlPlaneLabel: ""}, Annotations: map[string]string{}},
+	}
 	n.Status.NodeInfo = corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", ContainerRuntimeVersion: "containerd://2.4.1"}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}}
 	return n
@@ -70,20 +72,44 @@ func TestChecks(t *testing.T) {
 		{"some version", plan, func(f *facts) { f.installed = &Installed{} }, CheckInstalled, Warn},
 		{"Windows", plan, func(f *facts) { f.nodes[1].Status.NodeInfo.OperatingSystem = "windows" }, "nodes' platforms", Refuse},
 		{"arm64", plan, func(f *facts) { f.nodes[1].Status.NodeInfo.Architecture = "arm64" }, "nodes' platforms", Warn},
-		{"containerd 1", plan, func(f *facts) { f.nodes[2].Status.NodeInfo.ContainerRuntimeVersion = "containerd://1.7.2" }, "container runtimes", Warn},
-		{"another runtime", plan, func(f *facts) { f.nodes[2].Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.33.0" }, "container runtimes", Warn},
+		{
+			"containerd 1", plan, func(f *facts) { f.nodes[2].Status.NodeInfo.ContainerRuntimeVersion = "containerd://1.7.2" }, "container runtimes",
+			Warn,
+		},
+		{
+			"another runtime", plan, func(f *facts) { f.nodes[2].Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.33.0" }, "container runtimes",
+			Warn,
+		},
 		{"Cilium", plan, func(f *facts) { f.daemons = []appsv1.DaemonSet{daemon("kube-system", "cilium")} }, "other network plugins", Refuse},
-		{"Antrea", plan, func(f *facts) { f.daemons = []appsv1.DaemonSet{daemon("kube-system", "antrea-agent")} }, "other network plugins", Refuse},
-		{"other daemons", plan, func(f *facts) { f.daemons = []appsv1.DaemonSet{daemon("kube-system", "kube-proxy")} }, "other network plugins", OK},
-		{"what Flannel left", plan, func(f *facts) { f.nodes[0].Annotations["flannel.alpha.coreos.com/backend-type"] = "vxlan" }, "other network plugins", Warn},
+		{
+			"Antrea", plan, func(f *facts) { f.daemons = []appsv1.DaemonSet{daemon("kube-system", "antrea-agent")} }, "other network plugins",
+			Refuse,
+		},
+		{
+			"other daemons", plan, func(f *facts) { f.daemons = []appsv1.DaemonSet{daemon("kube-system", "kube-proxy")} }, "other network plugins",
+			OK,
+		},
+		{
+			"what Flannel left", plan, func(f *facts) { f.nodes[0].Annotations["flannel.alpha.coreos.com/backend-type"] = "vxlan" },
+			"other network plugins", Warn,
+		},
 		{"two control plane nodes", plan, func(f *facts) { delete(f.nodes[0].Labels, controlPlaneLabel) }, "control plane nodes", Refuse},
 		{"one is enough for the controller", ownOVN, func(f *facts) { f.nodes = f.nodes[:1] }, "control plane nodes", OK},
 		{"four control plane nodes", plan, func(f *facts) { f.nodes = append(f.nodes, node("d", "192.0.2.4")) }, "control plane nodes", Refuse},
-		{"other Services", plan, func(f *facts) { f.services.services = []netip.Prefix{netip.MustParsePrefix("172.20.0.0/16")} }, "Services' ranges", Refuse},
-		{"wider Services", plan, func(f *facts) { f.services.services = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, "Services' ranges", Refuse},
+		{
+			"other Services", plan, func(f *facts) { f.services.services = []netip.Prefix{netip.MustParsePrefix("172.20.0.0/16")} },
+			"Services' ranges", Refuse,
+		},
+		{
+			"wider Services", plan, func(f *facts) { f.services.services = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, "Services' ranges",
+			Refuse,
+		},
 		{"pods where nodes are", overlapping, func(*facts) {}, "Networks' ranges", Refuse},
 		{"a node where pods are", plan, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "10.244.0.9" }, "Networks' ranges", Refuse},
-		{"a node where Services are", withoutNodes, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "10.96.0.9" }, "Networks' ranges", Refuse},
+		{
+			"a node where Services are", withoutNodes, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "10.96.0.9" }, "Networks' ranges",
+			Refuse,
+		},
 		{"a node elsewhere", plan, func(f *facts) { f.nodes[0].Status.Addresses[0].Address = "198.51.100.1" }, "nodes' ranges", Refuse},
 		{"an API server where nodes are", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("192.0.2.9")} }, "nodes' ranges", OK},
 		{"an API server elsewhere", plan, func(f *facts) { f.api = []netip.Addr{netip.MustParseAddr("198.51.100.9")} }, "nodes' ranges", Warn},
@@ -100,10 +126,14 @@ func TestChecks(t *testing.T) {
 			f.pods[0].Status.Phase = corev1.PodFailed
 		}, "Pod Security of pods", OK},
 		{"one where a level is named", plan, func(f *facts) {
-			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}}
+			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{
+				{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}},
+			}
 		}, "Pod Security of pods", OK},
 		{"one of the infrastructure", plan, func(f *facts) {
-			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"atoll.dev/infrastructure": "true"}}}}
+			f.pods, f.namespaces = privileged("shop"), []corev1.Namespace{
+				{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"atoll.dev/infrastructure": "true"}}},
+			}
 		}, "Pod Security of pods", OK},
 		{"one of Kubernetes", plan, func(f *facts) { f.pods = privileged("kube-system") }, "Pod Security of pods", OK},
 	} {

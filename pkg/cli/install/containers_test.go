@@ -44,8 +44,8 @@ func podsOf(t *testing.T, source Source) map[string]corev1.PodSpec {
 	return out
 }
 
-// TestWhatContainersMayDo: each container of what is shipped runs with the runtime's seccomp profile, and with no capability but those named here.
-// One may do all: the agent's.
+// TestWhatContainersMayDo: each container of what is shipped runs with the runtime's seccomp profile, and with no capability but
+// those named here. One may do all: the agent's.
 func TestWhatContainersMayDo(t *testing.T) {
 	t.Parallel()
 	may := map[string][]corev1.Capability{
@@ -90,11 +90,14 @@ func TestWhatContainersMayDo(t *testing.T) {
 	}
 }
 
-// TestMemoryOfContainers: each program of Atoll's has a limit of memory, and its garbage collector knows the limit. Programs of OVN and Open
-// vSwitch have none: their size is the cluster's, and they would be as large again after a restart (docs/sizing.md).
+// TestMemoryOfContainers: each program of Atoll's has a limit of memory, and its garbage collector knows the limit. Programs of
+// OVN and Open vSwitch have none: their size is the cluster's, and they would be as large again after a restart (docs/sizing.md).
 func TestMemoryOfContainers(t *testing.T) {
 	t.Parallel()
-	limits := map[string]string{"atoll-controller/controller": "2Gi", "atoll-inspect/inspect": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi", "atoll-dns/portholes": "128Mi"}
+	limits := map[string]string{
+		"atoll-controller/controller": "2Gi", "atoll-inspect/inspect": "2Gi", "atoll-agent/agent": "1Gi", "atoll-dns/dns": "1Gi",
+		"atoll-dns/portholes": "128Mi",
+	}
 	for _, source := range sources {
 		for name, pod := range podsOf(t, source) {
 			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {

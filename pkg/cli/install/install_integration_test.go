@@ -44,8 +44,8 @@ func count(all []Outcome, what outcome) (n int) {
 	return n
 }
 
-// TestAgainstAServer: a dry run writes nothing; an installation writes all, in an order that the server takes; once more, nothing changes; what a later
-// version has no more goes, and what is others' stays.
+// TestAgainstAServer: a dry run writes nothing; an installation writes all, in an order that the server takes; once more, nothing
+// changes; what a later version has no more goes, and what is others' stays.
 func TestAgainstAServer(t *testing.T) {
 	server := apiserver.Start(t)
 	c := clusterOf(t, server.RESTConfig())
@@ -167,7 +167,9 @@ func rightsAndVersions(t *testing.T, server *apiserver.Server, c *Cluster, optio
 		return out
 	}
 	admin := verdicts(c)
-	for name, want := range map[string]Verdict{"your rights": OK, "admission policies": OK, "Services' ranges": OK, CheckInstalled: Refuse, "control plane nodes": Refuse} {
+	for name, want := range map[string]Verdict{
+		"your rights": OK, "admission policies": OK, "Services' ranges": OK, CheckInstalled: Refuse, "control plane nodes": Refuse,
+	} {
 		if got := admin[name]; got.Verdict != want {
 			t.Errorf("%s: %+v, want %s", name, got, want)
 		}

@@ -15,12 +15,14 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestCleanNorthbound: the Job that deletes rows is waited for. When it fails, its pod's last words are in the error, with what to do; called again, it is made anew, from what was
-// written down, though the controller is gone; once done, nobody does it again.
+// TestCleanNorthbound: the Job that deletes rows is waited for. When it fails, its pod's last words are in the error, with what
+// to do; called again, it is made anew, from what was written down, though the controller is gone; once done, nobody does it
+// again.
 func TestCleanNorthbound(t *testing.T) {
 	server := apiserver.Start(t)
 	c := clusterOf(t, server.RESTConfig())
-	if _, err := c.applyAll(t.Context(), []*unstructured.Unstructured{namespace(), object("v1", "ServiceAccount", system, controllerName, nil)}); err != nil {
+	if _, err := c.applyAll(t.Context(),
+		[]*unstructured.Unstructured{namespace(), object("v1", "ServiceAccount", system, controllerName, nil)}); err != nil {
 		t.Fatal(err)
 	}
 	r := &Removal{}
@@ -39,7 +41,8 @@ func TestCleanNorthbound(t *testing.T) {
 	}
 	ends("Failed", "a warning before\nconnect to OVN_Northbound at tcp:192.0.2.1:6641: connection refused")
 	err = c.cleanNorthbound(wait.Context(t, wait.Patience), &notes{}, how)
-	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:6641: connection refused") || !strings.Contains(err.Error(), "--leave-northbound") {
+	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:6641: connection refused") ||
+		!strings.Contains(err.Error(), "--leave-northbound") {
 		t.Fatalf("a Job that failed: %v", err)
 	}
 

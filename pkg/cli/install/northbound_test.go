@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestRowsCleaner: a database that Atoll brought goes with the nodes; from another one the controller's own program deletes rows, with what it had to reach it, once, wherever the
-// node's taints are.
+// TestRowsCleaner: a database that Atoll brought goes with the nodes; from another one the controller's own program deletes rows,
+// with what it had to reach it, once, wherever the node's taints are.
 func TestRowsCleaner(t *testing.T) {
 	t.Parallel()
 	controller := func(overlay string) *unstructured.Unstructured {
 		objects := prepare(t, overlay, plain()).Objects
-		return objects[slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == controllerName && isWorkload(o) })]
+		return objects[slices.IndexFunc(objects,
+			func(o *unstructured.Unstructured) bool { return o.GetName() == controllerName && isWorkload(o) })]
 	}
 	for _, overlay := range []string{"ha", "single"} {
 		if pod, err := rowsCleaner(controller(overlay)); err != nil || pod != "" {
@@ -32,7 +33,8 @@ func TestRowsCleaner(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := pod.Spec.Containers[0]
-	if !slices.Contains(c.Args, "--clean") || !slices.Contains(c.Args, "--nb-address=unix:/var/run/ovn/ovnnb_db.sock") || c.Image != publicImages+"atoll:v0.3.0" || len(c.VolumeMounts) != 1 {
+	if !slices.Contains(c.Args, "--clean") || !slices.Contains(c.Args, "--nb-address=unix:/var/run/ovn/ovnnb_db.sock") ||
+		c.Image != publicImages+"atoll:v0.3.0" || len(c.VolumeMounts) != 1 {
 		t.Errorf("the program: %+v", c)
 	}
 	if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil || len(c.Ports) > 0 {

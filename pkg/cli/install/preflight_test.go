@@ -36,10 +36,22 @@ func fakeCluster(t *testing.T, server string, allowed func(verb, resource string
 	found.Resources = []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{kind("nodes", "Node", false), kind("services", "Service", true)}},
 		{GroupVersion: "discovery.k8s.io/v1", APIResources: []metav1.APIResource{kind("endpointslices", "EndpointSlice", true)}},
-		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{kind("daemonsets", "DaemonSet", true), kind("deployments", "Deployment", true)}},
+		{
+			GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+				kind("daemonsets", "DaemonSet", true), kind("deployments", "Deployment", true),
+			},
+		},
 		{GroupVersion: "networking.k8s.io/v1", APIResources: []metav1.APIResource{kind("servicecidrs", "ServiceCIDR", false)}},
-		{GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{kind("selfsubjectaccessreviews", "SelfSubjectAccessReview", false)}},
-		{GroupVersion: "admissionregistration.k8s.io/v1", APIResources: []metav1.APIResource{kind("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false)}},
+		{
+			GroupVersion: "authorization.k8s.io/v1", APIResources: []metav1.APIResource{
+				kind("selfsubjectaccessreviews", "SelfSubjectAccessReview", false),
+			},
+		},
+		{
+			GroupVersion: "admissionregistration.k8s.io/v1", APIResources: []metav1.APIResource{
+				kind("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false),
+			},
+		},
 	}
 	return NewCluster(client, found)
 }
@@ -59,11 +71,14 @@ func TestPreflightReadsTheCluster(t *testing.T) {
 	services.Object["spec"] = map[string]any{"cidrs": []any{"10.112.0.0/16"}}
 	names := object("v1", "Service", "kube-system", "kube-dns", nil)
 	names.Object["spec"] = map[string]any{"clusterIPs": []any{"10.112.0.10"}}
-	api := object("discovery.k8s.io/v1", "EndpointSlice", "default", "kubernetes", map[string]string{discoveryv1.LabelServiceName: "kubernetes"})
+	api := object("discovery.k8s.io/v1", "EndpointSlice", "default",
+		"kubernetes", map[string]string{discoveryv1.LabelServiceName: "kubernetes"})
 	api.Object["endpoints"] = []any{map[string]any{"addresses": []any{"198.51.100.9"}}}
 	another := object("discovery.k8s.io/v1", "EndpointSlice", "default", "web", map[string]string{discoveryv1.LabelServiceName: "web"})
 	another.Object["endpoints"] = []any{map[string]any{"addresses": []any{"203.0.113.9"}}}
-	there := []runtime.Object{nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), nodeObject("c", "192.0.2.3"), services, names, api, another}
+	there := []runtime.Object{
+		nodeObject("a", "192.0.2.1"), nodeObject("b", "192.0.2.2"), nodeObject("c", "192.0.2.3"), services, names, api, another,
+	}
 	options := Options{Source: Source{Overlay: "ha"}, Values: Values{Tag: "v0.3.0"}}
 
 	all := func(string, string) bool { return true }
@@ -124,7 +139,12 @@ func TestNodesRangesHoldThoseThatComeLater(t *testing.T) {
 		want      string
 	}{
 		{nil, "[]"},
-		{[]netip.Addr{netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("::ffff:10.0.0.1")}, "[10.0.0.0/24 192.0.2.0/24 2001:db8::/64]"},
+		{
+			[]netip.Addr{
+				netip.MustParseAddr("192.0.2.9"), netip.MustParseAddr("2001:db8::9"), netip.MustParseAddr("192.0.2.200"),
+				netip.MustParseAddr("::ffff:10.0.0.1"),
+			}, "[10.0.0.0/24 192.0.2.0/24 2001:db8::/64]",
+		},
 	} {
 		if got := fmt.Sprint(around(test.addresses)); got != test.want {
 			t.Errorf("around %v: %s, want %s", test.addresses, got, test.want)

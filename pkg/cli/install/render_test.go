@@ -13,7 +13,9 @@ import (
 // plain is what an overlay needs in a cluster that tells nothing.
 func plain() Values {
 	return Values{
-		Tag: "v0.3.0", ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, DNSAddresses: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
+		Tag: "v0.3.0", ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, DNSAddresses: []netip.Addr{
+			netip.MustParseAddr("10.96.0.10"),
+		},
 	}
 }
 
@@ -29,7 +31,9 @@ func prepare(t *testing.T, overlay string, v Values) *Plan {
 // TestTheProgramHasWhatTheRepositoryHas: what is embedded gives the same objects as the directories do.
 func TestTheProgramHasWhatTheRepositoryHas(t *testing.T) {
 	t.Parallel()
-	for overlay, dir := range map[string]string{"ha": "../../../dist/overlays/ha", "single": "../../../dist/overlays/single", "existing-ovn": "../../../dist/default"} {
+	for overlay, dir := range map[string]string{
+		"ha": "../../../dist/overlays/ha", "single": "../../../dist/overlays/single", "existing-ovn": "../../../dist/default",
+	} {
 		embedded, err := Render(Source{Overlay: overlay})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +105,8 @@ func TestValuesAreWhereTheyBelong(t *testing.T) {
 		case o.GetName() == "atollconfigs.atoll.dev":
 			versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
 			schema := versions[0].(map[string]any)
-			filled, _, err := unstructured.NestedStringSlice(schema, "schema", "openAPIV3Schema", "properties", "spec", "properties", "faceCIDRs", "default")
+			filled, _, err := unstructured.NestedStringSlice(schema, "schema", "openAPIV3Schema", "properties", "spec", "properties", "faceCIDRs",
+				"default")
 			if want := texts(defaultFaces()); err != nil || !cmp.Equal(filled, want) {
 				t.Errorf("the API server fills in faceCIDRs %v, want %v: %v", filled, want, err)
 			}
@@ -112,7 +117,8 @@ func TestValuesAreWhereTheyBelong(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]bool{"registry.example.com/atoll/atoll:v0.3.0": true, "registry.example.com/atoll/ovn:v0.3.0": true}; !cmp.Equal(images, want) {
+	if want := map[string]bool{"registry.example.com/atoll/atoll:v0.3.0": true, "registry.example.com/atoll/ovn:v0.3.0": true}; !cmp.Equal(
+		images, want) {
 		t.Errorf("images are %v, want %v", images, want)
 	}
 	if p.Version != "v0.3.0" {

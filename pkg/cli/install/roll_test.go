@@ -11,8 +11,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestAnUpgradeIsAppliedInOrder: it is applied in the order in which programs need each other: inspection after the controller, from which it has its certificates, and the
-// Service that leads to it after its pods. Until then the Service leads to the controllers of the version before.
+// TestAnUpgradeIsAppliedInOrder: it is applied in the order in which programs need each other: inspection after the controller,
+// from which it has its certificates, and the Service that leads to it after its pods. Until then the Service leads to the
+// controllers of the version before.
 func TestAnUpgradeIsAppliedInOrder(t *testing.T) {
 	t.Parallel()
 	p := prepare(t, "ha", plain())
@@ -30,7 +31,8 @@ func TestAnUpgradeIsAppliedInOrder(t *testing.T) {
 	}
 	last := -1
 	for _, name := range []string{
-		"daemonsets/atoll-ovn-central", "deployments/atoll-controller", "deployments/atoll-inspect", "services/atoll-inspect", "daemonsets/atoll-agent",
+		"daemonsets/atoll-ovn-central", "deployments/atoll-controller", "deployments/atoll-inspect", "services/atoll-inspect",
+		"daemonsets/atoll-agent",
 	} {
 		at := slices.Index(applied, name)
 		if at <= last {

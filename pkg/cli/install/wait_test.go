@@ -46,8 +46,10 @@ func TestRolledOut(t *testing.T) {
 	daemon := func(generation, observed, want, updated, ready int64) map[string]any {
 		return map[string]any{
 			"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"generation": generation},
-			"spec":   map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "a"}}},
-			"status": map[string]any{"observedGeneration": observed, "desiredNumberScheduled": want, "updatedNumberScheduled": updated, "numberReady": ready},
+			"spec": map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "a"}}},
+			"status": map[string]any{
+				"observedGeneration": observed, "desiredNumberScheduled": want, "updatedNumberScheduled": updated, "numberReady": ready,
+			},
 		}
 	}
 	deployment := func(replicas, updated, ready, all int64) map[string]any {
@@ -79,7 +81,9 @@ func TestRolledOut(t *testing.T) {
 func TestWhyAPodIsNotReady(t *testing.T) {
 	t.Parallel()
 	waiting := func(reason, message string) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+		return corev1.ContainerStatus{
+			Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		}
 	}
 	died := waiting("CrashLoopBackOff", "back-off 10s")
 	died.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: "starting\ncannot read the certificate\n"}
@@ -91,7 +95,11 @@ func TestWhyAPodIsNotReady(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		{"image", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff", "not found")}}, "p on n: c waits: ImagePullBackOff not found"},
+		{
+			"image",
+			corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waiting("ImagePullBackOff", "not found")}},
+			"p on n: c waits: ImagePullBackOff not found",
+		},
 		{"crash", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{died}}, "p on n: c ended: cannot read the certificate"},
 		{"no node", condition(corev1.PodScheduled, "Unschedulable", "0/3 nodes"), "p on n: Unschedulable 0/3 nodes"},
 		{"probe", condition(corev1.PodReady, "ContainersNotReady", "[c]"), "p on n: ContainersNotReady [c]"},
@@ -108,7 +116,11 @@ func TestWhyAPodIsNotReady(t *testing.T) {
 func TestWhoHangsOnAtoll(t *testing.T) {
 	t.Parallel()
 	pod := func(namespace, name string, change func(*corev1.Pod)) corev1.Pod {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{model.AnnotationAttachments: "[]"}, Labels: map[string]string{}}}
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name, Annotations: map[string]string{model.AnnotationAttachments: "[]"}, Labels: map[string]string{},
+			},
+		}
 		change(&p)
 		return p
 	}

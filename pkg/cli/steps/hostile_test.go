@@ -144,7 +144,8 @@ func TestPodsThatDoNotGo(t *testing.T) {
 	})
 }
 
-// TestTheClockIsTheAPIServers: authorities that were made after another shut-out, and before this one, are distrusted, although the clock of this machine is slow.
+// TestTheClockIsTheAPIServers: authorities that were made after another shut-out, and before this one, are distrusted, although
+// the clock of this machine is slow.
 func TestTheClockIsTheAPIServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,11 +210,13 @@ func TestWhatIsMissing(t *testing.T) {
 			return c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), shutout.Name, meta.DeleteOptions{})
 		},
 		"does not deny": func(c *fake.Clientset) error {
-			_, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Update(t.Context(), &admission.ValidatingAdmissionPolicyBinding{
-				ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: admission.ValidatingAdmissionPolicyBindingSpec{
-					PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Audit}, ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
-				},
-			}, meta.UpdateOptions{})
+			_, err := c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Update(
+				t.Context(), &admission.ValidatingAdmissionPolicyBinding{
+					ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: admission.ValidatingAdmissionPolicyBindingSpec{
+						PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Audit},
+						ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
+					},
+				}, meta.UpdateOptions{})
 			return err
 		},
 	} {
@@ -227,7 +230,8 @@ func TestWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestAConfigMapThatIsMissing: certificates' bundle was deleted by hand. That is not taken for a cluster whose certificates Atoll does not make.
+// TestAConfigMapThatIsMissing: certificates' bundle was deleted by hand. That is not taken for a cluster whose certificates Atoll
+// does not make.
 func TestAConfigMapThatIsMissing(t *testing.T) {
 	t.Parallel()
 	client := cluster(t, "n1", "n2", "n3")
@@ -252,7 +256,11 @@ func TestCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := cluster(t, "n1", "n2", "n3")
 		ready := func(node string, nodeReady, podReady core.ConditionStatus) {
-			n := &core.Node{ObjectMeta: meta.ObjectMeta{Name: node}, Status: core.NodeStatus{Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: nodeReady}}}}
+			n := &core.Node{
+				ObjectMeta: meta.ObjectMeta{Name: node}, Status: core.NodeStatus{
+					Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: nodeReady}},
+				},
+			}
 			_, err := client.CoreV1().Nodes().Update(t.Context(), n, meta.UpdateOptions{})
 			p, missing := client.CoreV1().Pods(shutout.Namespace).Get(t.Context(), "switch-"+node, meta.GetOptions{})
 			p.Status.Conditions = []core.PodCondition{{Type: core.PodReady, Status: podReady}}

@@ -33,7 +33,9 @@ func record(nodes ...string) *core.ConfigMap {
 		text += `{"node":"` + node + `","address":"192.0.2.` + node[1:] + `","serverID":"00000000-1111-4111-8111-00000000000` + node[1:] + `"}`
 	}
 	text += `]}`
-	return &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: shutout.Namespace, Name: central.RecordName}, Data: map[string]string{"nb": text, "sb": text}}
+	return &core.ConfigMap{
+		ObjectMeta: meta.ObjectMeta{Namespace: shutout.Namespace, Name: central.RecordName}, Data: map[string]string{"nb": text, "sb": text},
+	}
 }
 
 func secret(namespace, name, kind string) *core.Secret {
@@ -44,31 +46,54 @@ func secret(namespace, name, kind string) *core.Secret {
 }
 
 func pod(namespace, name, node string) *core.Pod {
-	return &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}, Spec: core.PodSpec{NodeName: node}, Status: core.PodStatus{Phase: core.PodRunning}}
+	return &core.Pod{
+		ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}, Spec: core.PodSpec{NodeName: node},
+		Status: core.PodStatus{Phase: core.PodRunning},
+	}
 }
 
 // cluster has nodes n1 to n3, each with a member, a switch and a pod.
 func cluster(t *testing.T, members ...string) *fake.Clientset {
 	t.Helper()
 	objects := []runtime.Object{
-		record(members...), secret(shutout.Namespace, "atoll-ca-central", "atoll.dev/certificate-authority"), secret(shutout.Namespace, "atoll-ca-node", "atoll.dev/certificate-authority"),
-		secret(shutout.Namespace, "atoll-ca-agent", "atoll.dev/certificate-authority"), secret("kube-system", "bootstrap-token-abc", "bootstrap.kubernetes.io/token"),
-		&core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: shutout.Namespace, Name: certs.ConfigMapName}, Data: map[string]string{"central.crt": "old", "node.crt": "old", "agent.crt": "old"}},
+		record(members...), secret(shutout.Namespace, "atoll-ca-central", "atoll.dev/certificate-authority"), secret(shutout.Namespace,
+			"atoll-ca-node", "atoll.dev/certificate-authority"),
+		secret(shutout.Namespace, "atoll-ca-agent", "atoll.dev/certificate-authority"), secret("kube-system", "bootstrap-token-abc",
+			"bootstrap.kubernetes.io/token"),
+		&core.ConfigMap{
+			ObjectMeta: meta.ObjectMeta{Namespace: shutout.Namespace, Name: certs.ConfigMapName},
+			Data:       map[string]string{"central.crt": "old", "node.crt": "old", "agent.crt": "old"},
+		},
 	}
 	for _, node := range []string{"n1", "n2", "n3"} {
 		p, s := pod("red", "web-"+node, node), pod(shutout.Namespace, "switch-"+node, node)
 		p.Spec.Volumes = []core.Volume{
 			{VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: "files"}}},
-			{VolumeSource: core.VolumeSource{Projected: &core.ProjectedVolumeSource{Sources: []core.VolumeProjection{{Secret: &core.SecretProjection{LocalObjectReference: core.LocalObjectReference{Name: "part"}}}}}}},
+			{
+				VolumeSource: core.VolumeSource{
+					Projected: &core.ProjectedVolumeSource{
+						Sources: []core.VolumeProjection{{Secret: &core.SecretProjection{LocalObjectReference: core.LocalObjectReference{Name: "part"}}}},
+					},
+				},
+			},
 		}
 		p.Spec.ImagePullSecrets = []core.LocalObjectReference{{Name: "registry"}}
-		p.Spec.InitContainers = []core.Container{{EnvFrom: []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: "all"}}}}}}
-		p.Spec.Containers = []core.Container{{Env: []core.EnvVar{{ValueFrom: &core.EnvVarSource{SecretKeyRef: &core.SecretKeySelector{LocalObjectReference: core.LocalObjectReference{Name: "one"}}}}}}}
+		p.Spec.InitContainers = []core.Container{
+			{EnvFrom: []core.EnvFromSource{{SecretRef: &core.SecretEnvSource{LocalObjectReference: core.LocalObjectReference{Name: "all"}}}}},
+		}
+		p.Spec.Containers = []core.Container{
+			{
+				Env: []core.EnvVar{
+					{ValueFrom: &core.EnvVarSource{SecretKeyRef: &core.SecretKeySelector{LocalObjectReference: core.LocalObjectReference{Name: "one"}}}},
+				},
+			},
+		}
 		s.Labels = map[string]string{"app.kubernetes.io/name": central.NodesName}
 		objects = append(objects, &core.Node{ObjectMeta: meta.ObjectMeta{Name: node}}, p, s)
 	}
 	deny := admission.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Deny}, ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
+		PolicyName: shutout.Name, ValidationActions: []admission.ValidationAction{admission.Deny},
+		ParamRef: &admission.ParamRef{Namespace: shutout.Namespace, Name: shutout.Name},
 	}
 	objects = append(objects, &admission.ValidatingAdmissionPolicy{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}},
 		&admission.ValidatingAdmissionPolicyBinding{ObjectMeta: meta.ObjectMeta{Name: shutout.Name}, Spec: deny})
@@ -108,7 +133,8 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !p.There || !p.Since.IsZero() || p.OwnOVN || p.ControlPlane || p.TokensUnknown != nil || p.Unguarded != "" || len(p.Databases) != 2 ||
-		!slices.Equal(p.Pods, []string{"atoll-system/switch-n3", "red/web-n3"}) || !slices.Equal(p.Tokens, []string{"kube-system/bootstrap-token-abc"}) ||
+		!slices.Equal(p.Pods, []string{"atoll-system/switch-n3", "red/web-n3"}) ||
+		!slices.Equal(p.Tokens, []string{"kube-system/bootstrap-token-abc"}) ||
 		!slices.Equal(p.Secrets, []string{"red/all", "red/files", "red/one", "red/part", "red/registry"}) {
 		t.Errorf("%+v", p)
 	}
@@ -156,7 +182,8 @@ func (o *others) act(t *testing.T, said string) {
 		if err := o.client.Tracker().Add(&certificates.CertificateSigningRequest{
 			ObjectMeta: meta.ObjectMeta{Name: "of-" + node, CreationTimestamp: meta.NewTime(time.Now().Add(2 * time.Second))},
 			Spec: certificates.CertificateSigningRequestSpec{
-				SignerName: certs.SignerNode, Username: "system:serviceaccount:atoll-system:atoll-ovn-node", Extra: map[string]certificates.ExtraValue{"authentication.kubernetes.io/node-name": {node}},
+				SignerName: certs.SignerNode, Username: "system:serviceaccount:atoll-system:atoll-ovn-node",
+				Extra: map[string]certificates.ExtraValue{"authentication.kubernetes.io/node-name": {node}},
 			},
 			Status: certificates.CertificateSigningRequestStatus{Certificate: []byte("x")},
 		}); err != nil {
@@ -173,8 +200,8 @@ func (o *others) act(t *testing.T, said string) {
 	}
 }
 
-// TestRunAfterTheMemberHasGone: the central authority is made anew although the record of the databases does not name the node any more. The command was cut short after the node was
-// listed, or the thief took the node out of the record.
+// TestRunAfterTheMemberHasGone: the central authority is made anew although the record of the databases does not name the node
+// any more. The command was cut short after the node was listed, or the thief took the node out of the record.
 func TestRunAfterTheMemberHasGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +228,8 @@ func TestRunAfterTheMemberHasGone(t *testing.T) {
 	})
 }
 
-// TestRun: each stage waits for what it is about, the list is written before anything is taken away, and all is done once more without harm.
+// TestRun: each stage waits for what it is about, the list is written before anything is taken away, and all is done once more
+// without harm.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, runs)
@@ -234,7 +262,10 @@ func runs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"waiting until 2 pods have gone", "make authority node anew", "waiting for 2 nodes, n1 first", "waiting for 1 nodes, n2 first", "remove that of nb and sb", "delete the chassis"} {
+	for _, want := range []string{
+		"waiting until 2 pods have gone", "make authority node anew", "waiting for 2 nodes, n1 first", "waiting for 1 nodes, n2 first",
+		"remove that of nb and sb", "delete the chassis",
+	} {
 		if n := len(slices.DeleteFunc(slices.Clone(waited), func(said string) bool { return !strings.Contains(said, want) })); n != 1 {
 			t.Errorf("%d times it waits for %q: %q", n, want, waited)
 		}
@@ -245,7 +276,9 @@ func runs(t *testing.T) {
 			order = append(order, a.GetVerb()+" "+a.GetResource().Resource)
 		}
 	}
-	if order = slices.Compact(order); !slices.Equal(order[:4], []string{"create configmaps", "delete secrets", "delete nodes", "delete pods"}) {
+	if order = slices.Compact(order); !slices.Equal(order[:4], []string{
+		"create configmaps", "delete secrets", "delete nodes", "delete pods",
+	}) {
 		t.Errorf("it does %q", order)
 	}
 	pods, err := client.CoreV1().Pods("").List(t.Context(), meta.ListOptions{})

@@ -64,10 +64,13 @@ func openTab(t *testing.T, source Source) *tab {
 		}
 	})
 	browsing, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()),
-		chromedp.ExecPath(program.Program), chromedp.Env(program.Environment...), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1440, 900),
+		chromedp.ExecPath(program.Program), chromedp.Env(program.Environment...), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1440,
+			900),
 		// As root there is no sandbox of Chromium's own. It loads nothing but the page.
-		chromedp.Flag("headless", true), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("headless", true), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-quic", true),
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true),
 		chromedp.WSURLReadTimeout(browserPatience))
 	t.Cleanup(stop)
 	ctx, shut := chromedp.NewContext(browsing)
@@ -168,7 +171,8 @@ func (b *tab) said() []string {
 func (b *tab) panel(want ...string) {
 	b.t.Helper()
 	for _, w := range want {
-		b.until(fmt.Sprintf("the panel says %q", w), fmt.Sprintf(`document.getElementById("panel").innerText.replace(/\s+/g, " ").includes(%q)`, w))
+		b.until(fmt.Sprintf("the panel says %q", w),
+			fmt.Sprintf(`document.getElementById("panel").innerText.replace(/\s+/g, " ").includes(%q)`, w))
 	}
 }
 
@@ -185,7 +189,9 @@ func (b *tab) clickOn(id string) {
 func (b *tab) scheme(name string) {
 	b.t.Helper()
 	b.do("choose "+name, chromedp.Func(func(ctx context.Context, at *chromedp.Target) error {
-		_, err := cdp.Call(ctx, at, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+		_, err := cdp.Call(ctx, at, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+		})
 		return err
 	}))
 }
@@ -212,8 +218,9 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// TestInABrowser: in a real browser a Network is unfolded, an address found in three Networks, an edge asked about and a way explained; by mouse and by keyboard,
-// in light and dark; and the console has nothing to say. It makes the pictures of docs with -update.
+// TestInABrowser: in a real browser a Network is unfolded, an address found in three Networks, an edge asked about and a way
+// explained; by mouse and by keyboard, in light and dark; and the console has nothing to say. It makes the pictures of docs with
+// -update.
 func TestInABrowser(t *testing.T) {
 	b := openTab(t, sample(t))
 	b.scheme("light")
@@ -239,13 +246,16 @@ func TestInABrowser(t *testing.T) {
 	b.until("pods are on the map", `document.getElementById("graph").cy.nodes("[kind='pod']").length === 6`)
 	b.picture("network")
 	// Two ends are chosen.
-	b.do("choose ends", chromedp.Click(`#panel a[data-fill="from"][data-value="red/web-0"]`), chromedp.Click(`#panel a[data-fill="to"][data-value="red/locked"]`))
-	b.until("the form has both", `document.getElementById("from").value === "red/web-0" && document.getElementById("to").value === "red/locked" && document.activeElement.id === "port"`)
+	b.do("choose ends", chromedp.Click(`#panel a[data-fill="from"][data-value="red/web-0"]`),
+		chromedp.Click(`#panel a[data-fill="to"][data-value="red/locked"]`))
+	b.until("the form has both",
+		`document.getElementById("from").value === "red/web-0" && document.getElementById("to").value === "red/locked" && document.activeElement.id === "port"`)
 	b.do("fold all", chromedp.Click("#shut"))
 	b.until("all are folded", `document.getElementById("graph").cy.nodes("[kind='island']").length === 0`)
 	b.clickOn(value[string](b, `document.getElementById("graph").cy.edges("[source='network/blue'][target='network/red']").id()`))
 	b.panel("From Network blue to Network red", "Uses ByFace Active")
-	if from := value[string](b, `document.getElementById("from").value + " " + document.getElementById("to").value`); from != "blue/web-0 red/web-0" {
+	if from := value[string](b,
+		`document.getElementById("from").value + " " + document.getElementById("to").value`); from != "blue/web-0 red/web-0" {
 		t.Errorf("the form has %s", from)
 	}
 	b.do("explain", chromedp.Click("#panel a[href^='/explain?']"))
@@ -262,9 +272,11 @@ func TestInABrowser(t *testing.T) {
 		t.Errorf("a screen reader is told %q", said)
 	}
 	b.picture("search-dark")
-	dark := value[string](b, `getComputedStyle(document.body).backgroundColor + document.getElementById("graph").cy.nodes("[kind='network']").style("background-color")`)
+	dark := value[string](b,
+		`getComputedStyle(document.body).backgroundColor + document.getElementById("graph").cy.nodes("[kind='network']").style("background-color")`)
 	b.scheme("light")
-	light := value[string](b, `getComputedStyle(document.body).backgroundColor + document.getElementById("graph").cy.nodes("[kind='network']").style("background-color")`)
+	light := value[string](b,
+		`getComputedStyle(document.body).backgroundColor + document.getElementById("graph").cy.nodes("[kind='network']").style("background-color")`)
 	if light == dark {
 		t.Errorf("light and dark are both %s", light)
 	}
@@ -312,7 +324,8 @@ func (b *tab) byKeyboard() {
 		b.t.Errorf("a screen reader is told %q", said)
 	}
 	b.do("go to the map", chromedp.Focus("#graph"), chromedp.KeyEvent(kb.ArrowRight))
-	b.until("a box is chosen, and said", `document.getElementById("graph").cy.elements(".chosen").length === 1 && document.getElementById("said").innerText.startsWith("Network ")`)
+	b.until("a box is chosen, and said",
+		`document.getElementById("graph").cy.elements(".chosen").length === 1 && document.getElementById("said").innerText.startsWith("Network ")`)
 	first := value[string](b, `document.getElementById("graph").cy.elements(".chosen").id()`)
 	b.do("open it", chromedp.KeyEvent(kb.Enter))
 	b.until("it is unfolded", fmt.Sprintf(`document.getElementById("graph").cy.getElementById(%q).isParent()`, first))

@@ -16,8 +16,8 @@ func flowEdges(word string) string {
 	return fmt.Sprintf(`document.getElementById("graph").cy.edges("[kind='flow']").filter((e) => e.data("label").includes(%q)).length`, word)
 }
 
-// TestFlowsInABrowser: in a real browser edges have rate, verdict and policy; the slider, by the keyboard alone, changes them and the table; and an edge that is clicked, or chosen and
-// opened by keys, is explained. The console has nothing to say.
+// TestFlowsInABrowser: in a real browser edges have rate, verdict and policy; the slider, by the keyboard alone, changes them and
+// the table; and an edge that is clicked, or chosen and opened by keys, is explained. The console has nothing to say.
 func TestFlowsInABrowser(t *testing.T) {
 	c := sample(t)
 	c.flowsAt = sampleFlows
@@ -28,21 +28,25 @@ func TestFlowsInABrowser(t *testing.T) {
 		t.Errorf("%d edges are of what was dropped", n)
 	}
 	// Not by colour alone.
-	if looks := value[string](b, `document.getElementById("graph").cy.edges("[kind='flow'][state='bad']").map((e) => e.style("line-style") + " " + e.style("target-arrow-shape")).join()`); looks != strings.Join([]string{"dashed tee", "dashed tee", "dashed tee", "dashed tee"}, ",") {
+	if looks := value[string](b,
+		`document.getElementById("graph").cy.edges("[kind='flow'][state='bad']").map((e) => e.style("line-style") + " " + e.style("target-arrow-shape")).join()`); looks != strings.Join([]string{"dashed tee", "dashed tee", "dashed tee", "dashed tee"}, ",") {
 		t.Errorf("what was dropped looks %s", looks)
 	}
-	if looks := value[string](b, `document.getElementById("graph").cy.edges("[kind='flow'][state='good']").map((e) => e.style("line-style") + " " + e.style("target-arrow-shape")).join()`); looks != "solid vee,solid vee,solid vee" {
+	if looks := value[string](b,
+		`document.getElementById("graph").cy.edges("[kind='flow'][state='good']").map((e) => e.style("line-style") + " " + e.style("target-arrow-shape")).join()`); looks != "solid vee,solid vee,solid vee" {
 		t.Errorf("what was let through looks %s", looks)
 	}
 	b.clickOn(value[string](b, `document.getElementById("graph").cy.edges("[kind='flow'][state='bad'][source='network/blue']").id()`))
-	b.panel("From Network blue to Network red, dropped", "ClusterNetworkPolicy/quota", "From blue/web-0 to red/web-0, as it is now", "Reached: blue/web-0 to red/web-0")
+	b.panel("From Network blue to Network red, dropped", "ClusterNetworkPolicy/quota", "From blue/web-0 to red/web-0, as it is now",
+		"Reached: blue/web-0 to red/web-0")
 
 	// Pods.
 	b.do("open red", chromedp.Click(`nav.list a[href="/network/red"]`))
 	b.panel("Network red", "Flows")
 	b.do("show its pods", chromedp.Click(`#panel a[href="/network/red/pods"]`))
 	b.panel("red/locked")
-	b.until("flows are between pods", `document.getElementById("graph").cy.edges("[kind='flow'][target='network/red/pod/red/locked']").length === 1`)
+	b.until("flows are between pods",
+		`document.getElementById("graph").cy.edges("[kind='flow'][target='network/red/pod/red/locked']").length === 1`)
 	b.do("list flows", chromedp.Click(`nav a[href="/flows"]`))
 	b.panel("to now", "red/web-0 10.0.0.2 red/db-0 10.0.1.2 tcp 5432 allow NetworkPolicy/red/db-from-web", "Between Networks")
 	b.picture("flows")
@@ -90,7 +94,8 @@ func TestFlowsInABrowser(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Fatalf("the keys reach no edge of what was dropped; a screen reader is told %q", value[string](b, `document.getElementById("said").innerText`))
+		t.Fatalf("the keys reach no edge of what was dropped; a screen reader is told %q",
+			value[string](b, `document.getElementById("said").innerText`))
 	}
 	b.do("open it", chromedp.KeyEvent(kb.Enter))
 	b.panel("From Network red to Network red, dropped", "Stopped: red/friend to red/locked", "STOP")
@@ -104,7 +109,8 @@ func TestAViewerInABrowser(t *testing.T) {
 	b := openTab(t, namedSource{c, []string{"red", "blue"}})
 	b.until("flows are drawn", flowEdges("")+" === 6")
 	b.until("it says whose", `document.getElementById("flows-why").innerText === "these are the flows of pods in namespace red"`)
-	if shown := value[int](b, `document.getElementById("graph").cy.nodes("[id ^= 'end/pod/red/']").filter((n) => { const at = n.renderedBoundingBox(); return at.x1 >= 0 && at.y1 >= 0 && at.w > 10; }).length`); shown != 5 {
+	if shown := value[int](b,
+		`document.getElementById("graph").cy.nodes("[id ^= 'end/pod/red/']").filter((n) => { const at = n.renderedBoundingBox(); return at.x1 >= 0 && at.y1 >= 0 && at.w > 10; }).length`); shown != 5 {
 		t.Errorf("%d pods are seen", shown)
 	}
 	b.clickOn("end/pod/red/locked")

@@ -39,14 +39,16 @@ type cluster struct {
 	// namespaces are those that the user may ask about; nil: all.
 	namespaces []string
 	note       string
-	// flows are what nodes keep at flowsNow; flowsAt are those that they keep now. refused is why they are not told, and asked are the questions about them.
+	// flows are what nodes keep at flowsNow; flowsAt are those that they keep now. refused is why they are not told, and asked are
+	// the questions about them.
 	flows      []api.Flow
 	flowStatus api.FlowStatus
 	refused    error
 	mu         sync.Mutex
 	asked      []flows.Question
 	flowsAt    func(now time.Time) []api.Flow
-	// views are the namespaces that the user may view, who may get no Network; nil: he is another. broken is why flows of one of them are not told.
+	// views are the namespaces that the user may view, who may get no Network; nil: he is another. broken is why flows of one of
+	// them are not told.
 	views  []string
 	broken map[string]error
 }

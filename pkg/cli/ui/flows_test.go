@@ -32,15 +32,18 @@ func podEnd(name, address string) api.FlowEnd {
 func judged(now time.Time, minutes int, from, to api.FlowEnd, verdict, policy string, n uint64) api.Flow {
 	last := now.Add(-time.Duration(minutes) * time.Minute)
 	return api.Flow{
-		Network: to.Network, From: from, To: to, Protocol: "tcp", Port: 80, Verdict: verdict, Policy: policy, Rule: "0", Direction: "Ingress", Node: "n2",
+		Network: to.Network, From: from, To: to, Protocol: "tcp", Port: 80, Verdict: verdict, Policy: policy, Rule: "0", Direction: "Ingress",
+		Node:   "n2",
 		Minute: meta.NewTime(last.Truncate(time.Minute)), Last: meta.NewMicroTime(last), Connections: n, Packets: n, Bytes: 60 * n,
 	}
 }
 
-// sampleFlows are flows between the pods of the sample: now, and others twenty minutes ago. Who reaches another Network's pod is judged at both ends.
+// sampleFlows are flows between the pods of the sample: now, and others twenty minutes ago. Who reaches another Network's pod is
+// judged at both ends.
 func sampleFlows(now time.Time) (out []api.Flow) {
 	const fromWeb = "NetworkPolicy/red/db-from-web"
-	web, db, friend, locked := podEnd("red/web-0", "10.0.0.2"), podEnd("red/db-0", "10.0.1.2"), podEnd("red/friend", "10.0.0.4"), podEnd("red/locked", "10.0.0.3")
+	web, db, friend, locked := podEnd("red/web-0", "10.0.0.2"), podEnd("red/db-0", "10.0.1.2"), podEnd("red/friend",
+		"10.0.0.4"), podEnd("red/locked", "10.0.0.3")
 	for minutes := range 4 {
 		f := judged(now, minutes, web, db, verdictAllow, fromWeb, 15)
 		f.Port = 5432
@@ -50,15 +53,18 @@ func sampleFlows(now time.Time) (out []api.Flow) {
 	// Of a face: at blue's pod, and at red's.
 	egress := judged(now, 2, podEnd("blue/web-0", "10.0.0.2"), podEnd("red/web-0", "100.64.0.0"), verdictAllow, "NetworkPolicy/blue/out", 500)
 	egress.Network, egress.Direction = "blue", "Egress"
-	ingress := judged(now, 2, podEnd("blue/web-0", "100.64.1.0"), podEnd("red/web-0", "10.0.0.2"), verdictAllow, "NetworkPolicy/red/friends", 450)
+	ingress := judged(now, 2, podEnd("blue/web-0", "100.64.1.0"), podEnd("red/web-0", "10.0.0.2"), verdictAllow, "NetworkPolicy/red/friends",
+		450)
 	refused := ingress
 	refused.Verdict, refused.Policy, refused.Connections = verdictReject, "ClusterNetworkPolicy/quota", 50
 	outside := judged(now, 0, api.FlowEnd{Address: "203.0.113.9", Kind: api.FlowOutside}, web, verdictDrop, "isolation", 3)
 	outside.Protocol, outside.Port = "icmp", 0
-	service := judged(now, 3, podEnd("red/web-1", "10.0.0.5"), api.FlowEnd{Address: "10.96.0.1", Kind: api.FlowService, Name: "default/kubernetes"}, verdictAllow, "NetworkPolicy/red/api", 7)
+	service := judged(now, 3, podEnd("red/web-1", "10.0.0.5"),
+		api.FlowEnd{Address: "10.96.0.1", Kind: api.FlowService, Name: "default/kubernetes"}, verdictAllow, "NetworkPolicy/red/api", 7)
 	service.Network, service.Direction, service.Port = "red", "Egress", 443
 	stranger := judged(now, 1, api.FlowEnd{Address: "10.0.0.77"}, podEnd("blue/db-0", "10.0.1.2"), verdictDrop, "isolation", 2)
-	return append(out, egress, ingress, refused, outside, service, stranger, judged(now, 20, podEnd("red/same", "10.0.0.10"), db, verdictDrop, "NetworkPolicy/red/lock", 40))
+	return append(out, egress, ingress, refused, outside, service, stranger,
+		judged(now, 20, podEnd("red/same", "10.0.0.10"), db, verdictDrop, "NetworkPolicy/red/lock", 40))
 }
 
 func (s *site) overlay(query string) (o overlay) {
@@ -82,8 +88,8 @@ func (o overlay) strokes() (out []string) {
 	return out
 }
 
-// TestFlowsOnTheMap: edges between Networks, and between pods where these are shown, have rate, verdict and policy; of the window that is asked for. What both ends have let through
-// is one connection, and an address means something in its Network alone.
+// TestFlowsOnTheMap: edges between Networks, and between pods where these are shown, have rate, verdict and policy; of the window
+// that is asked for. What both ends have let through is one connection, and an address means something in its Network alone.
 func TestFlowsOnTheMap(t *testing.T) {
 	t.Parallel()
 	c := sample(t)
@@ -91,18 +97,26 @@ func TestFlowsOnTheMap(t *testing.T) {
 	s := newSite(t, c)
 	for query, want := range map[string][]string{
 		"": {
-			"blue -> red: 1.7/s allowed NetworkPolicy/blue/out and 1 more good", "blue -> red: 11/min dropped ClusterNetworkPolicy/quota bad", "end/others -> blue: 0.4/min dropped isolation bad",
-			"end/outside -> red: 0.7/min dropped isolation bad", "red -> end/Services: 1.6/min allowed NetworkPolicy/red/api good", "red -> red: 13/min allowed NetworkPolicy/red/db-from-web good", "red -> red: 2.0/min dropped isolation bad",
+			"blue -> red: 1.7/s allowed NetworkPolicy/blue/out and 1 more good", "blue -> red: 11/min dropped ClusterNetworkPolicy/quota bad",
+			"end/others -> blue: 0.4/min dropped isolation bad",
+			"end/outside -> red: 0.7/min dropped isolation bad", "red -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
+			"red -> red: 13/min allowed NetworkPolicy/red/db-from-web good", "red -> red: 2.0/min dropped isolation bad",
 		},
 		"open=red": {
-			"blue -> red/router/red: 1.7/s allowed NetworkPolicy/blue/out and 1 more good", "blue -> red/router/red: 11/min dropped ClusterNetworkPolicy/quota bad", "end/others -> blue: 0.4/min dropped isolation bad",
-			"end/outside -> red/router/red: 0.7/min dropped isolation bad", "red/router/red -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
-			"red/router/red -> red/router/red: 13/min allowed NetworkPolicy/red/db-from-web good", "red/router/red -> red/router/red: 2.0/min dropped isolation bad",
+			"blue -> red/router/red: 1.7/s allowed NetworkPolicy/blue/out and 1 more good",
+			"blue -> red/router/red: 11/min dropped ClusterNetworkPolicy/quota bad", "end/others -> blue: 0.4/min dropped isolation bad",
+			"end/outside -> red/router/red: 0.7/min dropped isolation bad",
+			"red/router/red -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
+			"red/router/red -> red/router/red: 13/min allowed NetworkPolicy/red/db-from-web good",
+			"red/router/red -> red/router/red: 2.0/min dropped isolation bad",
 		},
 		"open=red&pods=red": {
-			"blue -> red/pod/red/web-0: 1.7/s allowed NetworkPolicy/blue/out and 1 more good", "blue -> red/pod/red/web-0: 11/min dropped ClusterNetworkPolicy/quota bad", "end/others -> blue: 0.4/min dropped isolation bad",
-			"end/outside -> red/pod/red/web-0: 0.7/min dropped isolation bad", "red/pod/red/friend -> red/pod/red/locked: 2.0/min dropped isolation bad",
-			"red/pod/red/web-0 -> red/pod/red/db-0: 13/min allowed NetworkPolicy/red/db-from-web good", "red/pod/red/web-1 -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
+			"blue -> red/pod/red/web-0: 1.7/s allowed NetworkPolicy/blue/out and 1 more good",
+			"blue -> red/pod/red/web-0: 11/min dropped ClusterNetworkPolicy/quota bad", "end/others -> blue: 0.4/min dropped isolation bad",
+			"end/outside -> red/pod/red/web-0: 0.7/min dropped isolation bad",
+			"red/pod/red/friend -> red/pod/red/locked: 2.0/min dropped isolation bad",
+			"red/pod/red/web-0 -> red/pod/red/db-0: 13/min allowed NetworkPolicy/red/db-from-web good",
+			"red/pod/red/web-1 -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
 		},
 		"at=2026-05-04T09:48:00Z": {"red -> red: 8.0/min dropped NetworkPolicy/red/lock bad"},
 		"minutes=-19":             {"red -> red: 8.0/min dropped NetworkPolicy/red/lock bad"},
@@ -132,7 +146,8 @@ func TestFlowsOnTheMap(t *testing.T) {
 	if o.Words != "10:01 to now" || o.Said != "10:01 to now: 517 connections allowed, 64 dropped" || o.Why != "" || o.Ends != "" {
 		t.Errorf("it says %q, %q, %q", o.Words, o.Said, o.Why)
 	}
-	if i := slices.IndexFunc(o.Edges, func(e edge) bool { return strings.Contains(e.To, "locked") }); i < 0 || o.Edges[i].Says != "from pod red/friend to pod red/locked: 2.0/min dropped by isolation" {
+	if i := slices.IndexFunc(o.Edges, func(e edge) bool { return strings.Contains(e.To, "locked") }); i < 0 ||
+		o.Edges[i].Says != "from pod red/friend to pod red/locked: 2.0/min dropped by isolation" {
 		t.Errorf("of what is dropped a screen reader says %+v", o.Edges)
 	}
 	if o := s.overlay("minutes=-19"); o.Words != "09:41 to 09:46, 19 minutes ago" || o.Ends != "2026-05-04T09:46:00Z" {
@@ -140,21 +155,26 @@ func TestFlowsOnTheMap(t *testing.T) {
 	}
 }
 
-// TestTheSameAddressInTwoNetworks: flows of two Networks between the same addresses are two lines, and what is not known to be in a Network is in none.
+// TestTheSameAddressInTwoNetworks: flows of two Networks between the same addresses are two lines, and what is not known to be in
+// a Network is in none.
 func TestTheSameAddressInTwoNetworks(t *testing.T) {
 	t.Parallel()
 	c := sample(t)
 	for _, network := range []string{"red", "blue"} {
-		named := judged(flowsNow, 1, podEnd(network+"/web-0", "10.0.0.2"), podEnd(network+"/db-0", "10.0.1.2"), verdictAllow, "NetworkPolicy/"+network+"/p", 9)
+		named := judged(flowsNow, 1, podEnd(network+"/web-0", "10.0.0.2"), podEnd(network+"/db-0", "10.0.1.2"), verdictAllow,
+			"NetworkPolicy/"+network+"/p", 9)
 		lone := judged(flowsNow, 1, api.FlowEnd{Address: "10.0.0.99"}, podEnd(network+"/db-0", "10.0.1.2"), verdictDrop, "isolation", 9)
 		// An API that does not say where a peer's pod is.
-		old := judged(flowsNow, 1, api.FlowEnd{Address: "100.64.0.1", Kind: api.FlowPod, Name: "acme-web/shop"}, podEnd(network+"/db-0", "10.0.1.2"), verdictAllow, "NetworkPolicy/"+network+"/p", 9)
+		old := judged(flowsNow, 1, api.FlowEnd{Address: "100.64.0.1", Kind: api.FlowPod, Name: "acme-web/shop"},
+			podEnd(network+"/db-0", "10.0.1.2"), verdictAllow, "NetworkPolicy/"+network+"/p", 9)
 		old.To.Network = ""
 		c.flows = append(c.flows, named, lone, old)
 	}
 	want := []string{
-		"blue -> blue: 2.0/min allowed NetworkPolicy/blue/p good", "end/others -> blue: 2.0/min allowed NetworkPolicy/blue/p good", "end/others -> blue: 2.0/min dropped isolation bad",
-		"end/others -> red: 2.0/min allowed NetworkPolicy/red/p good", "end/others -> red: 2.0/min dropped isolation bad", "red -> red: 2.0/min allowed NetworkPolicy/red/p good",
+		"blue -> blue: 2.0/min allowed NetworkPolicy/blue/p good", "end/others -> blue: 2.0/min allowed NetworkPolicy/blue/p good",
+		"end/others -> blue: 2.0/min dropped isolation bad",
+		"end/others -> red: 2.0/min allowed NetworkPolicy/red/p good", "end/others -> red: 2.0/min dropped isolation bad",
+		"red -> red: 2.0/min allowed NetworkPolicy/red/p good",
 	}
 	s := newSite(t, c)
 	if got := s.overlay("").strokes(); !slices.Equal(got, want) {
@@ -162,7 +182,8 @@ func TestTheSameAddressInTwoNetworks(t *testing.T) {
 	}
 	// What nobody knows by name is asked about by its address, in its Network.
 	for _, network := range []string{"red", "blue"} {
-		text := s.says("/line?from=others&to=Network+"+network+"&verdict=dropped", "From others to Network "+network+", dropped", "10.0.0.99 "+network+"/db-0")
+		text := s.says("/line?from=others&to=Network+"+network+"&verdict=dropped", "From others to Network "+network+", dropped",
+			"10.0.0.99 "+network+"/db-0")
 		if !strings.Contains(text, "/explain?from=10.0.0.99&amp;network="+network+"&amp;port=80&amp;protocol=tcp&amp;to="+network+"%2Fdb-0") {
 			t.Errorf("it does not ask in Network %s: %s", network, words(text))
 		}
@@ -177,11 +198,17 @@ func TestPassIsNoVerdict(t *testing.T) {
 		flows            []api.Flow
 		allowed, dropped uint64
 	}{
-		"passed alone":          {[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4)}, 4, 0},
-		"then dropped":          {[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4), judged(flowsNow, 0, a, b, verdictDrop, "q", 4)}, 0, 4},
-		"then allowed":          {[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4), judged(flowsNow, 0, a, b, verdictAllow, "q", 4)}, 4, 0},
-		"by what nobody knows":  {[]api.Flow{judged(flowsNow, 0, a, b, "", "", 4)}, 0, 0},
-		"before another policy": {[]api.Flow{judged(flowsNow, 0, a, b, verdictAllow, "p", 4), judged(flowsNow, 0, a, b, verdictReject, "q", 3)}, 4, 3},
+		"passed alone": {[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4)}, 4, 0},
+		"then dropped": {
+			[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4), judged(flowsNow, 0, a, b, verdictDrop, "q", 4)}, 0, 4,
+		},
+		"then allowed": {
+			[]api.Flow{judged(flowsNow, 0, a, b, verdictPass, "p", 4), judged(flowsNow, 0, a, b, verdictAllow, "q", 4)}, 4, 0,
+		},
+		"by what nobody knows": {[]api.Flow{judged(flowsNow, 0, a, b, "", "", 4)}, 0, 0},
+		"before another policy": {
+			[]api.Flow{judged(flowsNow, 0, a, b, verdictAllow, "p", 4), judged(flowsNow, 0, a, b, verdictReject, "q", 3)}, 4, 3,
+		},
 	} {
 		all := talksOf(c.flows)
 		if len(all) != 1 || all[0].connections(false) != c.allowed || all[0].connections(true) != c.dropped {
@@ -197,16 +224,19 @@ func TestFlowsInWords(t *testing.T) {
 	c.flows, c.flowStatus = sampleFlows(flowsNow), api.FlowStatus{Nodes: 2, Silent: []api.SilentNode{{Node: "n3", Why: "connection refused"}}}
 	s := newSite(t, c)
 	text := s.says("/flows", "10:01 to now", "not all is told. Missing are flows of node n3: connection refused",
-		"Network red Network red allowed 13/min 60 NetworkPolicy/red/db-from-web Explain", "Network blue Network red dropped 11/min 50 ClusterNetworkPolicy/quota Explain", "outside Network red dropped 0.7/min 3 isolation",
+		"Network red Network red allowed 13/min 60 NetworkPolicy/red/db-from-web Explain",
+		"Network blue Network red dropped 11/min 50 ClusterNetworkPolicy/quota Explain", "outside Network red dropped 0.7/min 3 isolation",
 		"red/web-0 10.0.0.2 red/db-0 10.0.1.2 tcp 5432 allow NetworkPolicy/red/db-from-web 13/min 60 10:05:30 red Ingress 0 n2 60 3600",
-		"blue/web-0 100.64.1.0 red/web-0 10.0.0.2 tcp 80 reject ClusterNetworkPolicy/quota 11/min 50 10:03:30 red", "outside 203.0.113.9 red/web-0 10.0.0.2 icmp drop isolation", "red/web-1 10.0.0.5 svc/default/kubernetes 10.96.0.1 tcp 443 allow")
+		"blue/web-0 100.64.1.0 red/web-0 10.0.0.2 tcp 80 reject ClusterNetworkPolicy/quota 11/min 50 10:03:30 red",
+		"outside 203.0.113.9 red/web-0 10.0.0.2 icmp drop isolation", "red/web-1 10.0.0.5 svc/default/kubernetes 10.96.0.1 tcp 443 allow")
 	if !strings.Contains(text, `href="/explain?from=red%2Ffriend&amp;port=80&amp;protocol=tcp&amp;to=red%2Flocked"`) {
 		t.Error("a flow does not lead to how its way is explained")
 	}
 	if !strings.Contains(text, `href="/flows?at=2026-05-04T10%3A01%3A00Z"`) {
 		t.Error("there is no way to what was before")
 	}
-	s.says("/flows?at=2026-05-04T09:46:00Z", "09:41 to 09:46, 19 minutes ago", "red/same 10.0.0.10 red/db-0 10.0.1.2 tcp 80 drop NetworkPolicy/red/lock 8.0/min 40")
+	s.says("/flows?at=2026-05-04T09:46:00Z", "09:41 to 09:46, 19 minutes ago",
+		"red/same 10.0.0.10 red/db-0 10.0.1.2 tcp 80 drop NetworkPolicy/red/lock 8.0/min 40")
 	s.says("/flows?minutes=-19&minutes=", "09:41 to 09:46, 19 minutes ago")
 	if text := s.says("/flows?network=blue", "Flows of Network blue", "blue/web-0"); strings.Contains(text, "red/locked") {
 		t.Error("of blue's flows red's own are told")
@@ -251,13 +281,17 @@ func TestALineIsExplained(t *testing.T) {
 		i := slices.IndexFunc(o.Edges, func(e edge) bool {
 			return e.State == "bad" && strings.Contains(e.To, "red") && strings.Contains(e.From, "red")
 		})
-		text := s.says(o.Edges[i].Link, "dropped", "red/friend 10.0.0.4 red/locked 10.0.0.3 tcp 80 drop isolation", "From red/friend to red/locked, as it is now", "Stopped: red/friend to red/locked", "STOP")
+		text := s.says(o.Edges[i].Link, "dropped", "red/friend 10.0.0.4 red/locked 10.0.0.3 tcp 80 drop isolation",
+			"From red/friend to red/locked, as it is now", "Stopped: red/friend to red/locked", "STOP")
 		if !strings.Contains(text, `value="red/friend"`) || !strings.Contains(text, `value="80"`) {
 			t.Error("the form does not have the ends")
 		}
 	}
 	c.explain = nil
-	for query, want := range map[string]string{"": "name both ends", "from=a&to=b": "and its verdict", "from=a&to=b&verdict=x": "and its verdict", "from=a&to=b&verdict=dropped&at=soon": "write a time"} {
+	for query, want := range map[string]string{
+		"": "name both ends", "from=a&to=b": "and its verdict", "from=a&to=b&verdict=x": "and its verdict",
+		"from=a&to=b&verdict=dropped&at=soon": "write a time",
+	} {
 		status, text := s.get("/line?" + query)
 		if status != http.StatusBadRequest {
 			t.Errorf("%s: status %d", query, status)
@@ -274,8 +308,14 @@ func TestWithoutFlows(t *testing.T) {
 		status int
 		want   string
 	}{
-		{apierrors.NewForbidden(schema.GroupResource{Group: api.GroupName, Resource: "flows"}, "", errors.New(`User "jo" cannot list resource "flows"`)), http.StatusForbidden, "you may not see any here"},
-		{apierrors.NewConflict(schema.GroupResource{Group: api.GroupName, Resource: "flows"}, "", errors.New("flows are not sampled. Next: kubectl patch")), http.StatusConflict, "flows are not sampled. Next: kubectl patch"},
+		{
+			apierrors.NewForbidden(schema.GroupResource{Group: api.GroupName, Resource: "flows"},
+				"", errors.New(`User "jo" cannot list resource "flows"`)), http.StatusForbidden, "you may not see any here",
+		},
+		{
+			apierrors.NewConflict(schema.GroupResource{Group: api.GroupName, Resource: "flows"},
+				"", errors.New("flows are not sampled. Next: kubectl patch")), http.StatusConflict, "flows are not sampled. Next: kubectl patch",
+		},
 		{errors.New("nobody answers"), http.StatusBadGateway, "nobody answers"},
 	} {
 		source := sample(t)
@@ -298,9 +338,12 @@ func TestWithoutFlows(t *testing.T) {
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
-		"": "10:01 to now", "minutes=0": "10:01 to now", "minutes=-1": "09:59 to 10:04, 1 minute ago", "minutes=-55": "09:05 to 09:10, 55 minutes ago", "minutes=-9999999999999": "09:05 to 09:10, 55 minutes ago", "minutes=-900": "09:05 to 09:10, 55 minutes ago",
-		"minutes=3": "number", "minutes=x": "number", "at=2026-05-04T10:05:00Z": "10:00 to 10:05", "at=2026-05-04T10:05:59Z": "10:01 to now", "at=2026-05-04T12:04:00%2B02:00": "09:59 to 10:04, 1 minute ago",
-		"at=2026-05-04T11:00:00Z": "10:01 to now", "at=2000-01-01T00:00:00Z": "09:05 to 09:10, 55 minutes ago", "at=10:05": "write a time",
+		"": "10:01 to now", "minutes=0": "10:01 to now", "minutes=-1": "09:59 to 10:04, 1 minute ago",
+		"minutes=-55": "09:05 to 09:10, 55 minutes ago", "minutes=-9999999999999": "09:05 to 09:10, 55 minutes ago",
+		"minutes=-900": "09:05 to 09:10, 55 minutes ago",
+		"minutes=3":    "number", "minutes=x": "number", "at=2026-05-04T10:05:00Z": "10:00 to 10:05", "at=2026-05-04T10:05:59Z": "10:01 to now",
+		"at=2026-05-04T12:04:00%2B02:00": "09:59 to 10:04, 1 minute ago",
+		"at=2026-05-04T11:00:00Z":        "10:01 to now", "at=2000-01-01T00:00:00Z": "09:05 to 09:10, 55 minutes ago", "at=10:05": "write a time",
 	} {
 		q, err := url.ParseQuery(query)
 		if err != nil {
@@ -314,7 +357,9 @@ func TestWindows(t *testing.T) {
 			t.Errorf("%s: %+v", query, w)
 		}
 	}
-	for n, want := range map[uint64]string{0: "0.0/min", 1: "0.2/min", 50: "10/min", 299: "60/min", 300: "1.0/s", 3000: "10/s", 300_000: "1000/s"} {
+	for n, want := range map[uint64]string{
+		0: "0.0/min", 1: "0.2/min", 50: "10/min", 299: "60/min", 300: "1.0/s", 3000: "10/s", 300_000: "1000/s",
+	} {
 		if got := (window{Begins: flowsNow.Add(-span), Ends: flowsNow}).rate(n); got != want {
 			t.Errorf("%d in five minutes are %s, want %s", n, got, want)
 		}
@@ -369,7 +414,8 @@ func crowd(networks []api.Network) func(now time.Time) []api.Flow {
 			if i%2 == 0 {
 				other = network
 			}
-			f := judged(now, i%5, podEnd(other+"/web-0", "10.0.0.2"), podEnd(network+"/web-1", "10.0.0.3"), verdict, "NetworkPolicy/"+network+"/web", uint64(i%40))
+			f := judged(now, i%5, podEnd(other+"/web-0", "10.0.0.2"), podEnd(network+"/web-1", "10.0.0.3"), verdict, "NetworkPolicy/"+network+"/web",
+				uint64(i%40))
 			f.Port = uint16(i)
 			out = append(out, f)
 		}

@@ -37,8 +37,9 @@ const moving = `(settings) => new Promise((done) => {
 	requestAnimationFrame(step);
 })`
 
-// TestFrames moves a map of a thousand Networks, folded, each for itself, and with the flows of each, and says how many frames a second this machine draws, without a graphics card: as it is
-// set, and by the other ways of cytoscape, by turns. What is bounded is what there is to be drawn, by TestTheGraphOfAThousandNetworks and TestFlowsOfAThousandNetworks.
+// TestFrames moves a map of a thousand Networks, folded, each for itself, and with the flows of each, and says how many frames a
+// second this machine draws, without a graphics card: as it is set, and by the other ways of cytoscape, by turns. What is bounded
+// is what there is to be drawn, by TestTheGraphOfAThousandNetworks and TestFlowsOfAThousandNetworks.
 func TestFrames(t *testing.T) {
 	c := thousand()
 	b := openTab(t, c)

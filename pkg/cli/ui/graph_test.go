@@ -33,7 +33,8 @@ func (p picture) node(id string) *node {
 	return nil
 }
 
-// TestTheMap: Networks are islands in their tenants, peerings have directions, and an open Network shows what it is made of, and its pods when they are asked for.
+// TestTheMap: Networks are islands in their tenants, peerings have directions, and an open Network shows what it is made of, and
+// its pods when they are asked for.
 func TestTheMap(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(t))
@@ -51,7 +52,8 @@ func TestTheMap(t *testing.T) {
 	if !slices.Equal(reaches, want) {
 		t.Errorf("reaches are %q", reaches)
 	}
-	if n := shut.node("network/red"); n == nil || n.Kind != "network" || n.Label != "red\nvpc, Ready\n6 pods" || n.Link != "/network/red" || n.Parent != "tenant/" {
+	if n := shut.node("network/red"); n == nil || n.Kind != "network" || n.Label != "red\nvpc, Ready\n6 pods" || n.Link != "/network/red" ||
+		n.Parent != "tenant/" {
 		t.Errorf("red is %+v", n)
 	}
 	if n := shut.node("network/acme-ci"); n == nil || n.Parent != "tenant/acme" {
@@ -67,14 +69,17 @@ func TestTheMap(t *testing.T) {
 	if have, want := fmt.Sprint(kinds(shut)), "map[network:6 tenant:3]"; have != want {
 		t.Errorf("folded it has %s, want %s", have, want)
 	}
-	if have, want := fmt.Sprint(kinds(s.graph("open=red"))), "map[gateway:1 island:1 network:5 policy:1 router:1 services:1 subnet:2 tenant:3]"; have != want {
+	if have, want := fmt.Sprint(kinds(s.graph("open=red"))),
+		"map[gateway:1 island:1 network:5 policy:1 router:1 services:1 subnet:2 tenant:3]"; have != want {
 		t.Errorf("red open it has %s, want %s", have, want)
 	}
 	pods := s.graph("open=red&pods=red")
-	if have, want := fmt.Sprint(kinds(pods)), "map[gateway:1 island:1 network:5 pod:6 policy:1 router:1 services:1 subnet:2 tenant:3]"; have != want {
+	if have, want := fmt.Sprint(kinds(pods)),
+		"map[gateway:1 island:1 network:5 pod:6 policy:1 router:1 services:1 subnet:2 tenant:3]"; have != want {
 		t.Errorf("with pods it has %s, want %s", have, want)
 	}
-	if n := pods.node("network/red/pod/red/locked"); n == nil || n.Link != "/pod/red/locked" || !slices.ContainsFunc(pods.Edges, func(e edge) bool { return e.From == "network/red/subnet/front" && e.To == n.ID }) {
+	if n := pods.node("network/red/pod/red/locked"); n == nil || n.Link != "/pod/red/locked" ||
+		!slices.ContainsFunc(pods.Edges, func(e edge) bool { return e.From == "network/red/subnet/front" && e.To == n.ID }) {
 		t.Errorf("the pod is %+v", n)
 	}
 	if again := s.graph("open=red&pods=red"); fmt.Sprint(again) != fmt.Sprint(pods) {
@@ -141,7 +146,10 @@ func TestTheGraphOfAThousandNetworks(t *testing.T) {
 	for path, most := range map[string]struct {
 		bytes int
 		took  time.Duration
-	}{"/": {100_000, time.Second}, "/graph?": {50_000, time.Second}, "/graph?all=1": {600_000, time.Second}, "/networks": {1_500_000, 2 * time.Second}} {
+	}{
+		"/": {100_000, time.Second}, "/graph?": {50_000, time.Second}, "/graph?all=1": {600_000, time.Second},
+		"/networks": {1_500_000, 2 * time.Second},
+	} {
 		best, size := time.Hour, 0
 		for range 3 {
 			began := time.Now()
@@ -178,11 +186,14 @@ func BenchmarkAThousandNetworks(b *testing.B) {
 func TestTheListSaysWhatTheMapShows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(t))
-	s.says("/", "blue vpc, Ready , 3 pods -> red ByFace: these pods reach its", "<- blue ByFace: its pods reach these", "? green Routed: serves, Refused", "tenant acme : 2 Networks, 3 pods")
-	text := s.says("/network/red", "switch red/front", "router red", "Gateway red/edge: 10.9.0.11", "NetworkPolicy/red/lock", "Services of 10.9.0.0/24")
+	s.says("/", "blue vpc, Ready , 3 pods -> red ByFace: these pods reach its", "<- blue ByFace: its pods reach these",
+		"? green Routed: serves, Refused", "tenant acme : 2 Networks, 3 pods")
+	text := s.says("/network/red", "switch red/front", "router red", "Gateway red/edge: 10.9.0.11", "NetworkPolicy/red/lock",
+		"Services of 10.9.0.0/24")
 	if !strings.Contains(text, `href="/peering?from=blue&amp;to=red"`) {
 		t.Error("a peering does not lead to where it is explained")
 	}
-	s.says("/peering?from=blue&to=red", "From Network blue to Network red", "Uses ByFace Active", "Serves ByFace Active", "explain blue/web-0 to red/web-0, icmp")
+	s.says("/peering?from=blue&to=red", "From Network blue to Network red", "Uses ByFace Active",
+		"Serves ByFace Active", "explain blue/web-0 to red/web-0, icmp")
 	s.says("/peering?from=green&to=red", "Refused", "overlaps")
 }

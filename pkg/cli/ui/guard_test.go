@@ -20,7 +20,8 @@ func TestListen(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"127.0.0.1:0": "", "localhost:0": "", "127.3.2.1:0": "",
-		"0.0.0.0:0": "not on this machine alone", ":0": "not on this machine alone", "[::]:0": "not on this machine alone", "192.0.2.1:80": "not on this machine alone",
+		"0.0.0.0:0": "not on this machine alone", ":0": "not on this machine alone", "[::]:0": "not on this machine alone",
+		"192.0.2.1:80":   "not on this machine alone",
 		"example.com:80": "not on this machine alone", "127.0.0.1": "write HOST:PORT",
 	} {
 		l, err := Listen(address)
@@ -52,7 +53,8 @@ type watch struct {
 func guarded(t *testing.T) *watch {
 	t.Helper()
 	w := &watch{clock: flowsNow}
-	g, err := newGuard(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4321}, func(a string) { w.offered = append(w.offered, a) }, newSite(t, &cluster{networks: []api.Network{golden[api.Network](t, "inspect-network-red")}}).routes)
+	g, err := newGuard(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4321}, func(a string) { w.offered = append(w.offered, a) },
+		newSite(t, &cluster{networks: []api.Network{golden[api.Network](t, "inspect-network-red")}}).routes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,8 @@ func (w *watch) enter(t *testing.T, user int) (cookie string) {
 // user and stranger are two users of the machine.
 const user, stranger = 1000, 1001
 
-// TestWhoGetsIn: who has the token and asks by the page's own name, and nobody else. Each that is refused differs in one thing from one that is not.
+// TestWhoGetsIn: who has the token and asks by the page's own name, and nobody else. Each that is refused differs in one thing
+// from one that is not.
 func TestWhoGetsIn(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
@@ -154,7 +157,9 @@ func TestWhoGetsIn(t *testing.T) {
 		if answer.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", what, answer.StatusCode, c.want)
 		}
-		for key, want := range map[string]string{"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"} {
+		for key, want := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		} {
 			if have := answer.Header.Get(key); have != want {
 				t.Errorf("%s: %s is %q", what, key, have)
 			}
@@ -164,7 +169,8 @@ func TestWhoGetsIn(t *testing.T) {
 			t.Errorf("%s: it sets %q", what, set)
 		}
 		for _, cookie := range set {
-			if !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "; SameSite=Strict") || !strings.Contains(cookie, "; Max-Age=28800") || answer.Header.Get("Location") != "/" {
+			if !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "; SameSite=Strict") ||
+				!strings.Contains(cookie, "; Max-Age=28800") || answer.Header.Get("Location") != "/" {
 				t.Errorf("%s: it sets %q, and leads to %q", what, cookie, answer.Header.Get("Location"))
 			}
 		}
@@ -177,13 +183,15 @@ func TestWhoGetsIn(t *testing.T) {
 	}
 }
 
-// TestTheAddressOpensOnce, within a minute: whoever finds it later, in a terminal or a history, does not get in. The control is the first time.
+// TestTheAddressOpensOnce, within a minute: whoever finds it later, in a terminal or a history, does not get in. The control is
+// the first time.
 func TestTheAddressOpensOnce(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
 	first := g.token
 	session := g.enter(t, user)
-	if answer := g.ask(t, user, http.MethodGet, "/?token="+first, "", nil); answer.StatusCode != http.StatusForbidden || answer.Header.Get("Set-Cookie") != "" {
+	if answer := g.ask(t, user, http.MethodGet, "/?token="+first, "", nil); answer.StatusCode != http.StatusForbidden ||
+		answer.Header.Get("Set-Cookie") != "" {
 		t.Errorf("it opens again: %d", answer.StatusCode)
 	}
 	if len(g.offered) != 0 {
@@ -226,7 +234,9 @@ func TestASessionEnds(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
 	session := g.enter(t, user)
-	for after, want := range map[time.Duration]int{0: http.StatusOK, sessionLife - time.Second: http.StatusOK, sessionLife: http.StatusForbidden} {
+	for after, want := range map[time.Duration]int{
+		0: http.StatusOK, sessionLife - time.Second: http.StatusOK, sessionLife: http.StatusForbidden,
+	} {
 		g.clock = flowsNow.Add(after)
 		if answer := g.ask(t, user, http.MethodGet, "/networks", session, nil); answer.StatusCode != want {
 			t.Errorf("after %s: %d, want %d", after, answer.StatusCode, want)
@@ -234,7 +244,8 @@ func TestASessionEnds(t *testing.T) {
 	}
 }
 
-// TestAStolenCookie: a browser sends it to whoever listens at another port of loopback. Another user of the machine, who may have got it so, is not let in with it. The control is the user who opened the page.
+// TestAStolenCookie: a browser sends it to whoever listens at another port of loopback. Another user of the machine, who may have
+// got it so, is not let in with it. The control is the user who opened the page.
 func TestAStolenCookie(t *testing.T) {
 	t.Parallel()
 	g := guarded(t)
@@ -242,7 +253,9 @@ func TestAStolenCookie(t *testing.T) {
 		t.Errorf("one whom the kernel does not tell opens it: %d", answer.StatusCode)
 	}
 	session := g.enter(t, user)
-	for who, want := range map[int]int{user: http.StatusOK, stranger: http.StatusForbidden, unknownUser: http.StatusForbidden, 0: http.StatusForbidden} {
+	for who, want := range map[int]int{
+		user: http.StatusOK, stranger: http.StatusForbidden, unknownUser: http.StatusForbidden, 0: http.StatusForbidden,
+	} {
 		if answer := g.ask(t, who, http.MethodGet, "/networks", session, nil); answer.StatusCode != want {
 			t.Errorf("user %d: %d, want %d", who, answer.StatusCode, want)
 		}

@@ -15,22 +15,29 @@ import (
 )
 
 // hostileWords are what somebody may write where names and reasons stand, to become a part of the page.
-var hostileWords = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `' hx-on:click='alert(1)`, "\x1b[2J"}
+var hostileWords = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `' hx-on:click='alert(1)`, "\x1b[2J",
+}
 
 // hostile is a cluster in which each word that comes from it is one of those.
 func hostile(word string) *cluster {
 	n := api.Network{Status: api.NetworkStatus{
-		Type: "vpc", Tenant: word, Phase: word, Reason: word, Message: word, Isolation: word, Peers: []api.Peer{{Network: word, Direction: word, Mode: word, State: word, Message: word}},
+		Type: "vpc", Tenant: word, Phase: word, Reason: word, Message: word, Isolation: word,
+		Peers:  []api.Peer{{Network: word, Direction: word, Mode: word, State: word, Message: word}},
 		Ranges: []api.Range{{Subnet: word, CIDR: word, Gateway: word}},
 		Detail: &api.NetworkDetail{
-			Namespaces: []string{word}, Policies: []string{"NetworkPolicy/red/" + word}, Gateways: []string{word}, Problem: word, Rows: []api.Row{{Table: word, Name: word}},
+			Namespaces: []string{word}, Policies: []string{"NetworkPolicy/red/" + word}, Gateways: []string{word}, Problem: word,
+			Rows:  []api.Row{{Table: word, Name: word}},
 			Nodes: []api.NodePods{{Node: word}}, Services: []api.Addressed{{Name: word, Addresses: []string{word}}},
 		},
 	}}
 	n.Name = "red"
 	top := api.Topology{Status: api.TopologyStatus{
-		Type: "vpc", Tenant: word, Phase: word, Router: word, Subnets: []api.TopologySubnet{{Name: word, Switch: word, CIDRs: []string{word}, Gateways: []string{word}, Nodes: []api.NodePods{{Node: word}}}},
-		Gateways: []api.Addressed{{Name: word, Addresses: []string{word}}}, Offers: []api.TopologyOffer{{Tenant: word, Mode: word}}, Peers: n.Status.Peers, ServiceCIDRs: []string{word},
+		Type: "vpc", Tenant: word, Phase: word, Router: word, Subnets: []api.TopologySubnet{
+			{Name: word, Switch: word, CIDRs: []string{word}, Gateways: []string{word}, Nodes: []api.NodePods{{Node: word}}},
+		},
+		Gateways: []api.Addressed{{Name: word, Addresses: []string{word}}}, Offers: []api.TopologyOffer{{Tenant: word, Mode: word}},
+		Peers: n.Status.Peers, ServiceCIDRs: []string{word},
 	}}
 	top.Name = "red"
 	p := api.Pod{Status: api.PodStatus{
@@ -40,13 +47,20 @@ func hostile(word string) *cluster {
 	p.Namespace, p.Name = "red", "web"
 	odd := p
 	odd.Name = word
-	i := api.IPAM{Status: api.IPAMStatus{Tenant: word, Pools: []api.AddressPool{{Use: "Subnet", Name: word, CIDR: "10.0.0.0/24"}}, Holders: []api.Holder{{Address: "10.0.0.2", Kind: "Pod", Name: "red/" + word, Node: word}}}}
+	i := api.IPAM{
+		Status: api.IPAMStatus{
+			Tenant: word, Pools: []api.AddressPool{{Use: "Subnet", Name: word, CIDR: "10.0.0.0/24"}},
+			Holders: []api.Holder{{Address: "10.0.0.2", Kind: "Pod", Name: "red/" + word, Node: word}},
+		},
+	}
 	i.Name = "red"
 	c := api.Cluster{Status: api.ClusterStatus{Source: word, Problems: []api.Problem{{Object: word, Message: word, Next: word}}, Nodes: []api.Node{{Name: word, Agent: word}}}}
 	hop := explain.Hop{Layer: explain.Layer(word), Node: word, Network: word, What: word, Next: word}
 	flow := api.Flow{
-		Network: "red", From: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/" + word, Network: word}, To: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/web", Network: "red"},
-		Protocol: "tcp", Port: 80, Verdict: word, Policy: "NetworkPolicy/red/" + word, Rule: word, Direction: "Ingress", Node: word, Minute: meta.NewTime(flowsNow.Truncate(time.Minute)), Last: meta.NewMicroTime(flowsNow), Connections: 1,
+		Network: "red", From: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/" + word, Network: word},
+		To:       api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/web", Network: "red"},
+		Protocol: "tcp", Port: 80, Verdict: word, Policy: "NetworkPolicy/red/" + word, Rule: word, Direction: "Ingress", Node: word,
+		Minute: meta.NewTime(flowsNow.Truncate(time.Minute)), Last: meta.NewMicroTime(flowsNow), Connections: 1,
 	}
 	allowed, dropped := flow, flow
 	allowed.Verdict, dropped.Verdict = verdictAllow, verdictDrop
@@ -66,7 +80,8 @@ func hostile(word string) *cluster {
 // pages are all kinds of them.
 func pages() []string {
 	return []string{
-		"/", "/networks", "/networks?tenant=x", "/network/red", "/network/red/pods", "/network/red/addresses", "/pod/red/web", "/status", "/search?q=red", "/search?q=10.0.0.2",
+		"/", "/networks", "/networks?tenant=x", "/network/red", "/network/red/pods", "/network/red/addresses",
+		"/pod/red/web", "/status", "/search?q=red", "/search?q=10.0.0.2",
 		"/explain?from=red/web&to=red/db&port=80", "/explain?from=red/web", "/peering?from=red&to=red", "/flows", "/flows?network=red",
 		"/line?from=Network+red&to=Network+red&verdict=dropped", "/line?from=others&from=Network+red&to=Network+red&verdict=dropped",
 	}
@@ -90,14 +105,20 @@ func TestWordsOfOthersStayWords(t *testing.T) {
 			if strings.Count(text, "<script") != strings.Count(text, `<script src="/static/`) {
 				t.Errorf("%s has a script of its own", path)
 			}
-			if read := words(strings.NewReplacer("&lt;", "(", "&gt;", ")").Replace(text)); !strings.Contains(read, "alert(1)") && !strings.Contains(read, "?[2J") {
+			if read := words(strings.NewReplacer("&lt;", "(", "&gt;", ")").Replace(text)); !strings.Contains(read, "alert(1)") &&
+				!strings.Contains(read, "?[2J") {
 				t.Errorf("%s does not show %q at all", path, word)
 			}
 		}
 		// What somebody has put into the address is text, too.
-		for _, path := range []string{"/search?q=", "/flows?network=", "/line?verdict=dropped&to=Network+red&from=", "/line?from=a&to=b&verdict=", "/flows?at=", "/graph/flows?at=", "/explain?from=", "/explain?to=red/a&port=1&from=", "/network/", "/pod/red/"} {
-			escaped := path + strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20", "'", "%27", "/", "%2F", "\x1b", "%1B").Replace(word)
-			if _, text := s.get(escaped); strings.Contains(text, "<script>alert") || strings.Contains(text, "<img src=x") || strings.Contains(text, " hx-on:click='") {
+		for _, path := range []string{
+			"/search?q=", "/flows?network=", "/line?verdict=dropped&to=Network+red&from=", "/line?from=a&to=b&verdict=", "/flows?at=",
+			"/graph/flows?at=", "/explain?from=", "/explain?to=red/a&port=1&from=", "/network/", "/pod/red/",
+		} {
+			escaped := path +
+				strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20", "'", "%27", "/", "%2F", "\x1b", "%1B").Replace(word)
+			if _, text := s.get(escaped); strings.Contains(text, "<script>alert") || strings.Contains(text, "<img src=x") ||
+				strings.Contains(text, " hx-on:click='") {
 				t.Errorf("%s has it raw", escaped)
 			}
 		}

@@ -12,7 +12,8 @@ import (
 func TestAnAddressInThreeNetworks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, sample(t))
-	text := s.says("/search?q=10.0.0.10", "3 Networks have it. In each it is somebody else's.", "3 found", "acme-web Pod acme-web/same Subnet 10.0.0.10 n2", "blue Pod blue/same", "red Pod red/same",
+	text := s.says("/search?q=10.0.0.10", "3 Networks have it. In each it is somebody else's.", "3 found",
+		"acme-web Pod acme-web/same Subnet 10.0.0.10 n2", "blue Pod blue/same", "red Pod red/same",
 		"Nobody has it in 3 Networks whose ranges have it: green , acme-ci , umbrella")
 	if n := strings.Count(text, `<th scope="row">`); n != 3 {
 		t.Errorf("it has %d lines", n)
@@ -28,7 +29,9 @@ func TestFaces(t *testing.T) {
 	t.Parallel()
 	c := sample(t)
 	faces := api.IPAM{Status: api.IPAMStatus{
-		Pools: []api.AddressPool{{Use: api.UseFaces, CIDR: "100.64.0.0/10"}}, Holders: []api.Holder{{Address: "100.64.0.1", Use: api.UseFaces, Kind: "Pod", Name: "red/web-1", Node: "n2"}},
+		Pools: []api.AddressPool{{Use: api.UseFaces, CIDR: "100.64.0.0/10"}}, Holders: []api.Holder{
+			{Address: "100.64.0.1", Use: api.UseFaces, Kind: "Pod", Name: "red/web-1", Node: "n2"},
+		},
 	}}
 	faces.Name = api.ClusterPools
 	c.ipams = append(c.ipams, faces)
@@ -75,5 +78,6 @@ func TestATenantFindsHisOwn(t *testing.T) {
 // TestAnAddressInAThousand: of so many Networks pods alone are listed, and that is said.
 func TestAnAddressInAThousand(t *testing.T) {
 	t.Parallel()
-	newSite(t, thousand()).says("/search?q=10.0.0.3", "1000 Networks have it.", "200 found", "and 800 more", "1000 Networks have a range with 10.0.0.3: of all but 64, pods alone were looked at")
+	newSite(t, thousand()).says("/search?q=10.0.0.3", "1000 Networks have it.", "200 found", "and 800 more",
+		"1000 Networks have a range with 10.0.0.3: of all but 64, pods alone were looked at")
 }

@@ -27,13 +27,17 @@ func siteOf(t testing.TB, source Source, namespaces ...string) *site {
 	return newSite(t, namedSource{source, namespaces})
 }
 
-// TestWhoHasNoNetwork sees the pods of his namespaces that have flows, and these: whoever may view red sees blue's pods as others, and nothing that is between blue's. The control is who may view both.
+// TestWhoHasNoNetwork sees the pods of his namespaces that have flows, and these: whoever may view red sees blue's pods as
+// others, and nothing that is between blue's. The control is who may view both.
 func TestWhoHasNoNetwork(t *testing.T) {
 	t.Parallel()
-	const service, outside = "end/pod/red/web-1 -> end/Services: 1.6/min allowed NetworkPolicy/red/api good", "end/outside -> end/pod/red/web-0: 0.7/min dropped isolation bad"
+	const service, outside = "end/pod/red/web-1 -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
+		"end/outside -> end/pod/red/web-0: 0.7/min dropped isolation bad"
 	red := []string{
-		"end/others -> end/pod/red/web-0: 1.5/s allowed NetworkPolicy/red/friends good", "end/others -> end/pod/red/web-0: 10/min dropped ClusterNetworkPolicy/quota bad", outside,
-		"end/pod/red/friend -> end/pod/red/locked: 2.0/min dropped isolation bad", "end/pod/red/web-0 -> end/pod/red/db-0: 13/min allowed NetworkPolicy/red/db-from-web good", service,
+		"end/others -> end/pod/red/web-0: 1.5/s allowed NetworkPolicy/red/friends good",
+		"end/others -> end/pod/red/web-0: 10/min dropped ClusterNetworkPolicy/quota bad", outside,
+		"end/pod/red/friend -> end/pod/red/locked: 2.0/min dropped isolation bad",
+		"end/pod/red/web-0 -> end/pod/red/db-0: 13/min allowed NetworkPolicy/red/db-from-web good", service,
 	}
 	o := siteOf(t, viewerOf(t, "red"), "red", "blue", "elsewhere").overlay("")
 	if diff := cmp.Diff(shortened(red), shortened(o.strokes())); diff != "" {
@@ -46,7 +50,8 @@ func TestWhoHasNoNetwork(t *testing.T) {
 		if strings.Contains(n.ID+n.Label+n.Says+n.Link, "blue") {
 			t.Errorf("there is %+v", n)
 		}
-		if n.ID == "end/pod/red/web-0" && (n.Link != "/pod/red/web-0" || n.Says != "pod red/web-0, of Network red" || n.Label != "red/web-0\nred") {
+		if n.ID == "end/pod/red/web-0" &&
+			(n.Link != "/pod/red/web-0" || n.Says != "pod red/web-0, of Network red" || n.Label != "red/web-0\nred") {
 			t.Errorf("the box is %+v", n)
 		}
 		for _, m := range o.Nodes {
@@ -56,7 +61,8 @@ func TestWhoHasNoNetwork(t *testing.T) {
 		}
 	}
 	both := siteOf(t, viewerOf(t, "red", "blue"), "red", "blue").overlay("")
-	if got := strings.Join(both.strokes(), "\n"); !strings.Contains(got, "end/pod/blue/web-0 -> end/pod/red/web-0") || !strings.Contains(got, "end/others -> end/pod/blue/db-0") {
+	if got := strings.Join(both.strokes(), "\n"); !strings.Contains(got, "end/pod/blue/web-0 -> end/pod/red/web-0") ||
+		!strings.Contains(got, "end/others -> end/pod/blue/db-0") {
 		t.Errorf("who may view both sees\n%s", got)
 	}
 
@@ -85,15 +91,18 @@ func shortened(strokes []string) (out []string) {
 	return out
 }
 
-// TestNobodysNamespaces: who may view none is told why he sees none, one that cannot answer is an error, and the number of namespaces and of boxes is bounded, and said.
+// TestNobodysNamespaces: who may view none is told why he sees none, one that cannot answer is an error, and the number of
+// namespaces and of boxes is bounded, and said.
 func TestNobodysNamespaces(t *testing.T) {
 	t.Parallel()
-	if o := siteOf(t, viewerOf(t, "elsewhere"), "red", "blue").overlay(""); len(o.Edges)+len(o.Nodes) != 0 || !strings.Contains(o.Why, "you may not see any here") {
+	if o := siteOf(t, viewerOf(t, "elsewhere"), "red", "blue").overlay(""); len(o.Edges)+len(o.Nodes) != 0 ||
+		!strings.Contains(o.Why, "you may not see any here") {
 		t.Errorf("nobody's are %+v", o)
 	}
 	broken := viewerOf(t, "red", "blue")
 	broken.broken = map[string]error{"blue": errors.New("no agent answers")}
-	if o := siteOf(t, broken, "red", "blue").overlay(""); len(o.Edges) != 0 || !strings.Contains(o.Why, "of namespace blue: no agent answers") {
+	if o := siteOf(t, broken, "red", "blue").overlay(""); len(o.Edges) != 0 ||
+		!strings.Contains(o.Why, "of namespace blue: no agent answers") {
 		t.Errorf("of one that does not answer: %+v", o)
 	}
 	var many []string
@@ -104,7 +113,8 @@ func TestNobodysNamespaces(t *testing.T) {
 	c.flows = nil
 	for i := range maxDots + 7 {
 		pod := fmt.Sprintf("ns-00/web-%02d", i)
-		c.flows = append(c.flows, judged(flowsNow, 1, api.FlowEnd{Address: "203.0.113.9", Kind: api.FlowOutside}, podEnd(pod, "10.0.0.2"), verdictAllow, "p", uint64(1+i)))
+		c.flows = append(c.flows,
+			judged(flowsNow, 1, api.FlowEnd{Address: "203.0.113.9", Kind: api.FlowOutside}, podEnd(pod, "10.0.0.2"), verdictAllow, "p", uint64(1+i)))
 	}
 	s := siteOf(t, c, many...)
 	o := s.overlay("")
@@ -112,7 +122,8 @@ func TestNobodysNamespaces(t *testing.T) {
 	if !strings.Contains(o.Note, "; 4 more namespaces not asked about") || c.questions() != 1+maxViewed || pods != maxDots {
 		t.Errorf("%d questions, %d boxes of pods: %s", c.questions(), pods, o.Note)
 	}
-	if i := slices.IndexFunc(o.Nodes, func(n node) bool { return n.ID == "end/others" }); i < 0 || o.Nodes[i].Label != "others\nand 7 more pods" {
+	if i := slices.IndexFunc(o.Nodes, func(n node) bool { return n.ID == "end/others" }); i < 0 ||
+		o.Nodes[i].Label != "others\nand 7 more pods" {
 		t.Errorf("the others are %+v", o.Nodes)
 	}
 	// Those with the fewest connections are not shown.

@@ -34,15 +34,18 @@ func cells(t *testing.T, file string) (out []string) {
 // TestThePageSaysWhatTheCommandLineSays: each word and value of the golden tables is on the page about the same.
 func TestThePageSaysWhatTheCommandLineSays(t *testing.T) {
 	t.Parallel()
-	network, topology, ipam := golden[api.Network](t, "inspect-network-red"), golden[api.Topology](t, "inspect-topology-red"), golden[api.IPAM](t, "inspect-ipam-red")
+	network, topology, ipam := golden[api.Network](t, "inspect-network-red"), golden[api.Topology](t,
+		"inspect-topology-red"), golden[api.IPAM](t, "inspect-ipam-red")
 	for name, page := range map[string]struct {
 		source *cluster
 		path   string
 	}{
-		"network-red.wide":     {&cluster{networks: []api.Network{network}, topologies: []api.Topology{topology}}, "/network/red"},
-		"topology-red.wide":    {&cluster{networks: []api.Network{network}, topologies: []api.Topology{topology}}, "/network/red"},
-		"networks-two.wide":    {&cluster{networks: golden[api.NetworkList](t, "inspect-networks-two").Items}, "/networks"},
-		"pods-red.wide":        {&cluster{networks: []api.Network{network}, pods: golden[api.PodList](t, "inspect-pods-red").Items}, "/network/red/pods"},
+		"network-red.wide":  {&cluster{networks: []api.Network{network}, topologies: []api.Topology{topology}}, "/network/red"},
+		"topology-red.wide": {&cluster{networks: []api.Network{network}, topologies: []api.Topology{topology}}, "/network/red"},
+		"networks-two.wide": {&cluster{networks: golden[api.NetworkList](t, "inspect-networks-two").Items}, "/networks"},
+		"pods-red.wide": {
+			&cluster{networks: []api.Network{network}, pods: golden[api.PodList](t, "inspect-pods-red").Items}, "/network/red/pods",
+		},
 		"pod-well.table":       {&cluster{pods: []api.Pod{golden[api.Pod](t, "inspect-pod-well")}}, "/pod/red/web-0"},
 		"pod-refused.table":    {&cluster{pods: []api.Pod{golden[api.Pod](t, "inspect-pod-refused")}}, "/pod/red/web-0"},
 		"pod-no-binding.table": {&cluster{pods: []api.Pod{golden[api.Pod](t, "inspect-pod-no-binding")}}, "/pod/red/web-0"},

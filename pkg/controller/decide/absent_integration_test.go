@@ -9,8 +9,9 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// A Node that is deleted and registered again takes nothing from its pods meanwhile, whether the controller stays or another one begins: faces are reached by
-// way of the node, and the node reaches pods of the default Network. When it is shut out it has nothing any more.
+// A Node that is deleted and registered again takes nothing from its pods meanwhile, whether the controller stays or another one
+// begins: faces are reached by way of the node, and the node reaches pods of the default Network. When it is shut out it has
+// nothing any more.
 func TestANodeThatIsRegisteredAgainWithPackets(t *testing.T) {
 	g := newFaceStage(t)
 	system, web := g.pod("kube-system", "near"), g.pod("a", "web")

@@ -22,7 +22,9 @@ type absence struct {
 
 // absent makes that world, with a range of the default Network.
 func absent(home string) *absence {
-	a := &absence{world: facedWorld("100.64.0.0/10"), pods: []model.Pod{pod("a", "faced", "red"), pod("a", "home", "")}, began: time.Unix(1000, 0)}
+	a := &absence{
+		world: facedWorld("100.64.0.0/10"), pods: []model.Pod{pod("a", "faced", "red"), pod("a", "home", "")}, began: time.Unix(1000, 0),
+	}
 	a.state.Turn(a.began)
 	n := network("default", "pods", home)
 	n.Type = model.Flat
@@ -66,14 +68,17 @@ func (a *absence) rows() string {
 	return strings.Join(refs(g), "\n")
 }
 
-// TestANodeThatIsRegisteredAgainKeepsItsRows: while a Node is away whose pods go on, nobody's rows change, whether a controller begins meanwhile or not.
+// TestANodeThatIsRegisteredAgainKeepsItsRows: while a Node is away whose pods go on, nobody's rows change, whether a controller
+// begins meanwhile or not.
 func TestANodeThatIsRegisteredAgainKeepsItsRows(t *testing.T) {
 	for _, successor := range []bool{false, true} {
 		a := absent("10.244.0.0/24")
 		if !successor {
 			// Who begins meanwhile does not know the node's own addresses.
 			p := askingNames()
-			p.Rules = [2][]model.Rule{{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix("192.0.2.8/29")}}}}}, {}}
+			p.Rules = [2][]model.Rule{
+				{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix("192.0.2.8/29")}}}}}, {},
+			}
 			p.Subject.Namespace, p.Isolates = "a", [2]bool{true, false}
 			a.setPolicy(p)
 			a.settle()
@@ -106,7 +111,8 @@ func TestANodeThatIsRegisteredAgainKeepsItsRows(t *testing.T) {
 		if successor && !slices.Equal(before, after) {
 			t.Errorf("successor %t: when it is there again, %v come and %v go", successor, without("", after, before), without("", before, after))
 		}
-		if now := a.given("n1"); now.NodeUID != "uid-again" || !slices.Equal(now.Addresses, given.Addresses) || !slices.Equal(now.Faces, given.Faces) {
+		if now := a.given("n1"); now.NodeUID != "uid-again" || !slices.Equal(now.Addresses, given.Addresses) ||
+			!slices.Equal(now.Faces, given.Faces) {
 			t.Errorf("successor %t: it had %+v, and has %+v", successor, given, now)
 		}
 		// What is there stays, however long.
@@ -258,8 +264,9 @@ func TestAGoneNodeGetsNothing(t *testing.T) {
 	}
 }
 
-// TestANodeThatComesAgainIsServed: a Node that is listed again is served as any other, for good, whether it was shut out, is still so, or comes as the time of its
-// absence ends. Admission keeps nodes that are shut out from being listed; what the API server lists, it has admitted.
+// TestANodeThatComesAgainIsServed: a Node that is listed again is served as any other, for good, whether it was shut out, is
+// still so, or comes as the time of its absence ends. Admission keeps nodes that are shut out from being listed; what the API
+// server lists, it has admitted.
 func TestANodeThatComesAgainIsServed(t *testing.T) {
 	goes := func(a *absence) { a.deleteNode("n1") }
 	comes := func(a *absence) {
@@ -282,7 +289,9 @@ func TestANodeThatComesAgainIsServed(t *testing.T) {
 		"it was shut out while it was kept":     {goes, settle, list("n1"), settle, comes},
 		"it is shut out when it is there again": {goes, settle, comes, settle, list("n1")},
 		"it goes and comes while the time runs": {goes, settle, comes, settle, later(time.Minute), goes, settle, comes},
-		"its last pod goes in the same moment":  {goes, settle, func(a *absence) { a.deletePod(a.pods[0].Key); a.deletePod(a.pods[1].Key) }, comes},
+		"its last pod goes in the same moment": {
+			goes, settle, func(a *absence) { a.deletePod(a.pods[0].Key); a.deletePod(a.pods[1].Key) }, comes,
+		},
 	} {
 		a := absent("10.244.0.0/24")
 		given := a.given("n1")
@@ -294,7 +303,8 @@ func TestANodeThatComesAgainIsServed(t *testing.T) {
 		late := pod("a", "late", "red")
 		a.setPod(late)
 		a.settle()
-		if now := a.given("n1"); a.rows() == "" || !a.hasPort(late) || now.NodeUID != "uid-again" || !slices.Equal(now.Addresses, given.Addresses) || !slices.Equal(now.Faces, given.Faces) {
+		if now := a.given("n1"); a.rows() == "" || !a.hasPort(late) || now.NodeUID != "uid-again" ||
+			!slices.Equal(now.Addresses, given.Addresses) || !slices.Equal(now.Faces, given.Faces) {
 			t.Errorf("%s: it had %+v, and has %+v; a new pod has a port: %t; rows:\n%s", name, given, now, a.hasPort(late), a.rows())
 		}
 	}

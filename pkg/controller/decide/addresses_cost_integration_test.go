@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// TestWhatOwnAddressesCost holds what docs/compatibility.md says of own addresses by face: logical flows for each address of a provider's pods, and none
-// for each consumer more.
+// TestWhatOwnAddressesCost holds what docs/compatibility.md says of own addresses by face: logical flows for each address of a
+// provider's pods, and none for each consumer more.
 func TestWhatOwnAddressesCost(t *testing.T) {
 	const pods, consumers = 30, 10
 	central, cluster := ovn.Start(t, true), newCluster()

@@ -50,13 +50,15 @@ func echo(from *ovn.Guest, to netip.Addr) error {
 	})
 }
 
-// Pods of a Network dial those of one that it uses by their own addresses, which OVN makes faces of: where that is offered, and no subnet is the
-// same. What the faces are judged by judges these.
+// Pods of a Network dial those of one that it uses by their own addresses, which OVN makes faces of: where that is offered, and
+// no subnet is the same. What the faces are judged by judges these.
 func TestOwnAddressesByFaceWithPackets(t *testing.T) {
 	g := newPeerStage(t)
 	blue := *g.networks["blue"]
 	same := blue.Subnets
-	blue.Subnets = []model.Subnet{{Name: "own", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("fd00:9::/64")}}}
+	blue.Subnets = []model.Subnet{
+		{Name: "own", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("fd00:9::/64")}},
+	}
 	g.setNetwork(blue)
 	client, server := g.pod("b", "client"), g.pod("r", "server")
 	g.pod("g", "server")

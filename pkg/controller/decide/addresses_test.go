@@ -72,7 +72,9 @@ func TestPodsAreDialledByTheirOwnAddresses(t *testing.T) {
 	own, face := w.attachment(p.Key).Addresses[0].Addr(), w.attachment(p.Key).Faces[0]
 	pair := own.String() + " > " + face.String()
 	refusals := map[string]bool{}
-	for _, what := range []string{"not offered", "blue has a subnet there", "blue lists it no more, and has a pod there", "another tenant's that does not want it"} {
+	for _, what := range []string{
+		"not offered", "blue has a subnet there", "blue lists it no more, and has a pod there", "another tenant's that does not want it",
+	} {
 		refusals[what] = true
 	}
 	expect := func(what, want string) {

@@ -56,7 +56,10 @@ func TestAPodDoesNotLeaveItsNamespacesNetworks(t *testing.T) {
 		{"another's", func() {}, "blue", false},
 		{"its own", func() {}, "red", true},
 		{"the default Network, which selects all namespaces", func() { w.setNetwork(open) }, "default", false},
-		{"the default Network, as a tenant's that names none", func() { w.setNamespace("team", map[string]string{model.LabelTenant: "acme"}) }, "default", false},
+		{
+			"the default Network, as a tenant's that names none", func() { w.setNamespace("team", map[string]string{model.LabelTenant: "acme"}) },
+			"default", false,
+		},
 		{"control: the default Network, which the namespace names", func() { w.setNamespace("team", inNetwork("default")) }, "default", true},
 		{"control: the default Network, as a namespace without a Network", func() { w.setNamespace("team", nil) }, "default", true},
 	} {
@@ -173,12 +176,33 @@ func TestWhoAskedAndWhatIsNear(t *testing.T) {
 		pod    model.Pod
 		want   string
 	}{
-		{"the pod's label", inNetwork("red"), pod("team", "p", "rde"), `Network "rde", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"; did you mean "red"?`},
-		{"the pod's annotation", inNetwork("red"), asking("team", "p", "red", model.NICRequest{Network: "re"}), `Network "re", which the pod's annotation atoll.dev/nics names, does not exist or does not admit namespace "team"; did you mean "red"?`},
-		{"the namespace's label", inNetwork("share"), pod("team", "p", ""), `Network "share", which the namespace's label atoll.dev/network names, does not exist or does not admit namespace "team"; did you mean "shared"?`},
-		{"near another's Network", inNetwork("red"), pod("team", "p", "bleu"), `Network "bleu", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`},
-		{"near nothing", inNetwork("red"), pod("team", "p", "something-else"), `Network "something-else", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`},
-		{"nothing, as a tenant's", map[string]string{model.LabelTenant: "acme"}, pod("team", "p", ""), `Network "acme", which the namespace's label atoll.dev/tenant names, does not exist or does not admit namespace "team"`},
+		{
+			"the pod's label", inNetwork("red"), pod("team",
+				"p",
+				"rde"),
+			`Network "rde", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"; did you mean "red"?`,
+		},
+		{
+			"the pod's annotation", inNetwork("red"), asking("team", "p", "red", model.NICRequest{Network: "re"}),
+			`Network "re", which the pod's annotation atoll.dev/nics names, does not exist or does not admit namespace "team"; did you mean "red"?`,
+		},
+		{
+			"the namespace's label", inNetwork("share"), pod("team",
+				"p", ""),
+			`Network "share", which the namespace's label atoll.dev/network names, does not exist or does not admit namespace "team"; did you mean "shared"?`,
+		},
+		{
+			"near another's Network", inNetwork("red"), pod("team", "p",
+				"bleu"), `Network "bleu", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`,
+		},
+		{
+			"near nothing", inNetwork("red"), pod("team", "p", "something-else"),
+			`Network "something-else", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`,
+		},
+		{
+			"nothing, as a tenant's", map[string]string{model.LabelTenant: "acme"}, pod("team",
+				"p", ""), `Network "acme", which the namespace's label atoll.dev/tenant names, does not exist or does not admit namespace "team"`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {

@@ -87,7 +87,9 @@ func watch(t *testing.T, central *ovn.Central, look func(*watcher)) *watcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watcher{t: t, conn: conn, from: json.NewDecoder(conn), out: json.NewEncoder(conn), rows: map[string]map[string]watched{}, gone: map[string]int{}}
+	w := &watcher{
+		t: t, conn: conn, from: json.NewDecoder(conn), out: json.NewEncoder(conn), rows: map[string]map[string]watched{}, gone: map[string]int{},
+	}
 	request := `["OVN_Northbound","watch",{"Port_Group":{"columns":["name","ports","acls"]},"ACL":{"columns":["match","action"]},"Logical_Switch_Port":{"columns":["name"]}}]`
 	var params []json.RawMessage
 	if err := json.Unmarshal([]byte(request), &params); err != nil {
@@ -195,7 +197,8 @@ func (g *gates) allowing(name, app string) model.Policy {
 	}
 	port := g.port()
 	return model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: name}, UID: "uid-" + name, Tier: model.TierTenant, Subject: subject,
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: name}, UID: "uid-" + name, Tier: model.TierTenant,
+		Subject:  subject,
 		Isolates: [2]bool{true, false}, Rules: [2][]model.Rule{{{
 			Verdict: model.Allow, Peers: []model.Peer{{Pods: &peer}}, Ports: []model.PolicyPort{{Protocol: model.UDP, First: port, Last: port}},
 		}}},
@@ -388,7 +391,8 @@ func TestARefusedPodDividesNoPolicies(t *testing.T) {
 		})
 		eventually(t, "true false", func() string {
 			acls := func(p model.Policy) bool {
-				return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "external_ids:atoll.dev/owner="+compile.PolicyOwner(p.Key, "red").String()) != ""
+				return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL",
+					"external_ids:atoll.dev/owner="+compile.PolicyOwner(p.Key, "red").String()) != ""
 			}
 			return fmt.Sprint(acls(comes), acls(goes))
 		})
@@ -446,7 +450,8 @@ func TestManyPodsChangePoliciesTogether(t *testing.T) {
 		more(150)
 		all()
 		eventually(t, "", func() string {
-			return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL", "external_ids:atoll.dev/owner="+compile.PolicyOwner(goes.Key, "red").String())
+			return nbctl(t, central, "--bare", "--columns=_uuid", "find", "ACL",
+				"external_ids:atoll.dev/owner="+compile.PolicyOwner(goes.Key, "red").String())
 		})
 	}
 	w.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestNoPacketPassesOnceForbiddenWithPackets: of a connection that no policy allows any more nothing arrives, however many packets its client goes on
-// sending.
+// TestNoPacketPassesOnceForbiddenWithPackets: of a connection that no policy allows any more nothing arrives, however many
+// packets its client goes on sending.
 func TestNoPacketPassesOnceForbiddenWithPackets(t *testing.T) {
 	s := newStage(t)
 	client := s.pod("r", "client")
@@ -21,7 +21,15 @@ func TestNoPacketPassesOnceForbiddenWithPackets(t *testing.T) {
 		p := model.Policy{
 			Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "r", Name: name}, UID: "uid-" + name, Tier: model.TierTenant,
 			Subject: match.Pods{Namespace: "r"}, Isolates: [2]bool{true, false},
-			Rules: [2][]model.Rule{{{Verdict: model.Allow, Peers: []model.Peer{{Pods: &match.Pods{}}}, Ports: []model.PolicyPort{{Protocol: model.UDP, First: port, Last: port}}}}, nil},
+			Rules: [2][]model.Rule{
+				{
+					{
+						Verdict: model.Allow, Peers: []model.Peer{{Pods: &match.Pods{}}}, Ports: []model.PolicyPort{
+							{Protocol: model.UDP, First: port, Last: port},
+						},
+					},
+				}, nil,
+			},
 		}
 		s.setPolicy(p)
 		s.hasACLs(p.Key, true)

@@ -95,8 +95,8 @@ func (w *hurried) told(name string) (times int) {
 	return times
 }
 
-// TestChangesOfNetworksAreBounded: what a tenant adds to Networks too often waits for 30 seconds, while the Network goes on as it was and says so. Nobody else
-// waits.
+// TestChangesOfNetworksAreBounded: what a tenant adds to Networks too often waits for 30 seconds, while the Network goes on as it
+// was and says so. Nobody else waits.
 func TestChangesOfNetworksAreBounded(t *testing.T) {
 	w := hurriedWorld(2)
 	start := w.clock
@@ -144,8 +144,8 @@ func TestChangesOfNetworksAreBounded(t *testing.T) {
 	}
 }
 
-// TestChangesThatComeTogetherAreOne: ovn-northd computes together what comes together, so twenty Networks in two seconds are one change, and
-// those that wait for their turn are taken in together.
+// TestChangesThatComeTogetherAreOne: ovn-northd computes together what comes together, so twenty Networks in two seconds are one
+// change, and those that wait for their turn are taken in together.
 func TestChangesThatComeTogetherAreOne(t *testing.T) {
 	w := hurriedWorld(1)
 	names := func(from, to int) (out []string) {
@@ -243,8 +243,8 @@ func TestWhatEndsDoesNotWait(t *testing.T) {
 	w.wantReady(t, "two minutes after the beginning", "acme--back", "Ready")
 }
 
-// TestMakingAndDeletingNetworksIsBounded counts how often a tenant's Network comes and goes in ten minutes, when its owner makes and deletes it
-// without a pause.
+// TestMakingAndDeletingNetworksIsBounded counts how often a tenant's Network comes and goes in ten minutes, when its owner makes
+// and deletes it without a pause.
 func TestMakingAndDeletingNetworksIsBounded(t *testing.T) {
 	w := hurriedWorld(4)
 	changes, before := 0, ""
@@ -263,7 +263,8 @@ func TestMakingAndDeletingNetworksIsBounded(t *testing.T) {
 	}
 	// What goes within three seconds of its coming goes with it.
 	if changes < 2*4 || changes > 2*(4+20)+1 {
-		t.Errorf("the Network came or went %d times in ten minutes, want that it comes 4 times at once and once more every half a minute", changes)
+		t.Errorf("the Network came or went %d times in ten minutes, want that it comes 4 times at once and once more every half a minute",
+			changes)
 	}
 	w.edits("acme", lists("a"))
 	w.later(30 * time.Second)

@@ -25,7 +25,8 @@ func TestCapacity(t *testing.T) {
 	w.setPod(asking("a", "lost", "red", model.NICRequest{IP: at("10.9.9.9")}))
 	w.settle()
 	c := w.state.Capacity()
-	if len(c.Ranges) != 1000 || c.Ranges[0] != (decide.RangeCapacity{Network: "red", Subnet: "front", CIDR: "10.0.0.0/24", Used: 3, Free: 250}) {
+	if len(c.Ranges) != 1000 ||
+		c.Ranges[0] != (decide.RangeCapacity{Network: "red", Subnet: "front", CIDR: "10.0.0.0/24", Used: 3, Free: 250}) {
 		t.Errorf("%d ranges, the fullest is %+v", len(c.Ranges), c.Ranges[0])
 	}
 	if len(c.Nodes) != 1 || c.Nodes[0].Node != "n1" || c.Nodes[0].Used != 3 || c.Nodes[0].Free != 507 {
@@ -39,7 +40,8 @@ func TestCapacity(t *testing.T) {
 func TestAStandbyTellsOfNoCapacity(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(controller.NewCapacityCollector(func() *controller.Controller { return nil }))
-	want := "# HELP atoll_controller_leader 1 while this process leads; only then it tells of capacity.\n# TYPE atoll_controller_leader gauge\natoll_controller_leader 0\n"
+	want := "# HELP atoll_controller_leader 1 while this process leads; only then it tells of capacity.\n# TYPE atoll_controller_leader " +
+		"gauge\natoll_controller_leader 0\n"
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}

@@ -68,7 +68,8 @@ func (m *market) await(what string, so func() bool) {
 	m.north("--wait=sb", "sync")
 }
 
-// serve has the first Network serve those that come next, and waits until the last of them knows what it offers, and the one after does not.
+// serve has the first Network serve those that come next, and waits until the last of them knows what it offers, and the one
+// after does not.
 func (m *market) serve(consumers int) {
 	m.t.Helper()
 	n := *m.networks[marketProvider]
@@ -112,9 +113,10 @@ func (m *market) computesFlows() bool {
 	})
 }
 
-// A Network that begins to use another one which others use costs ovn-northd the switches of that Network, and not all that there is; and what it
-// computes so is what it computes of everything anew. So does the first one, where the provider has said before that others may use it. Controls are the
-// first one where it has not, which brings access lists, and one that ends it, whose switches lose a group of load balancers.
+// A Network that begins to use another one which others use costs ovn-northd the switches of that Network, and not all that there
+// is; and what it computes so is what it computes of everything anew. So does the first one, where the provider has said before
+// that others may use it. Controls are the first one where it has not, which brings access lists, and one that ends it, whose
+// switches lose a group of load balancers.
 func TestAConsumerIsIncremental(t *testing.T) {
 	m := newMarket(t, 20)
 	m.setService(service(marketProvider, "web", "10.96.0.1"))
@@ -154,8 +156,8 @@ func TestAConsumerIsIncremental(t *testing.T) {
 	}
 }
 
-// What a provider has for its consumers, and where it hangs, comes back when somebody takes it away: from one consumer, from the provider, and from
-// all, so that the rows themselves are gone.
+// What a provider has for its consumers, and where it hangs, comes back when somebody takes it away: from one consumer, from the
+// provider, and from all, so that the rows themselves are gone.
 func TestWhatConsumersHoldComesBack(t *testing.T) {
 	m := newMarket(t, 4)
 	m.serve(2)
@@ -184,8 +186,8 @@ func TestWhatConsumersHoldComesBack(t *testing.T) {
 	}
 }
 
-// BenchmarkConsumerInOVN is what one more consumer takes of ovn-northd's processor time, and what its end does; and the same of the first one, where
-// the provider has said before that others may use it, and where it has not.
+// BenchmarkConsumerInOVN is what one more consumer takes of ovn-northd's processor time, and what its end does; and the same of
+// the first one, where the provider has said before that others may use it, and where it has not.
 func BenchmarkConsumerInOVN(b *testing.B) {
 	for _, of := range []struct {
 		what                string

@@ -40,7 +40,9 @@ func TestPodsHaveBoundedConnections(t *testing.T) {
 		t.Helper()
 		w.settle()
 		got := w.boundOf()
-		for port, bound := range map[string]string{"plain/a": "1000", "kube-system/a": "", "proxy/a": proxy, "red/a": "1000", "red-system/a": "1000"} {
+		for port, bound := range map[string]string{
+			"plain/a": "1000", "kube-system/a": "", "proxy/a": proxy, "red/a": "1000", "red-system/a": "1000",
+		} {
 			if has, there := got[port]; !there || has != bound {
 				t.Errorf("%s has the bound %q (there: %t), want %q", port, has, there, bound)
 			}

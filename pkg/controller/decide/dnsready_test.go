@@ -39,7 +39,11 @@ func TestDNSReady(t *testing.T) {
 	want("without the cluster's DNS", "red", model.ReasonClusterDNSNotFound, false, true)
 	want("without the cluster's DNS", "plain", model.ReasonClusterDNSNotFound, false, true)
 	want("without the cluster's DNS", "none", "", false, false)
-	cluster := model.Service{Key: settings.DNS, UID: "uid-dns", ClusterIPs: []netip.Addr{at("10.96.0.10")}, Ports: []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 53}}}
+	cluster := model.Service{
+		Key: settings.DNS, UID: "uid-dns", ClusterIPs: []netip.Addr{at("10.96.0.10")}, Ports: []model.ServicePort{
+			{Name: "dns", Protocol: model.UDP, Port: 53},
+		},
+	}
 	w.setService(cluster)
 	want("with the cluster's DNS", "plain", "", false, false)
 	w.setReport(model.NodeReport{Node: "n1", DNS: []netip.Addr{at("10.96.0.10")}})
@@ -49,7 +53,8 @@ func TestDNSReady(t *testing.T) {
 	}
 	want("with agents that do not know it", "plain", model.ReasonClusterDNSNotSet, false, false)
 	want("with agents that do not know it", "none", "", false, false)
-	if c := w.condition("plain", model.ConditionDNSReady); !strings.HasPrefix(c.Message, "pods on n2, n3, n4 and 1 more node have no names: ") {
+	if c := w.condition("plain", model.ConditionDNSReady); !strings.HasPrefix(c.Message,
+		"pods on n2, n3, n4 and 1 more node have no names: ") {
 		t.Errorf("it says %q", c.Message)
 	}
 	for _, name := range []string{"n2", "n3", "n4", "n5"} {
@@ -66,7 +71,9 @@ func TestDNSReady(t *testing.T) {
 	w.settle()
 	face := w.attachment(p.Key).Faces[0]
 	w.setSlice(model.Slice{
-		Key: model.SliceKey{Namespace: "a", Name: "dns-1"}, Service: "dns", Ports: []model.SlicePort{{Name: "dns", Protocol: model.UDP, Port: 53}},
+		Key: model.SliceKey{Namespace: "a", Name: "dns-1"}, Service: "dns", Ports: []model.SlicePort{
+			{Name: "dns", Protocol: model.UDP, Port: 53},
+		},
 		Endpoints: []model.Endpoint{{Address: face, Pod: p.Key, PodUID: p.UID, Ready: true, Serving: true}},
 	})
 	want("with an endpoint", "red", "Answered", true, false)

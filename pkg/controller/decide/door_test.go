@@ -111,7 +111,9 @@ func TestRulesMeanTheNamesOfANetworkOfIPv6(t *testing.T) {
 	six := network("red", "front", "fd00:6::/64")
 	six.DNS, six.UID = model.DNSNode, "uid-six"
 	w.state = decide.NewState(decide.Defaults{
-		Network: "default", Faces: withFaces("100.64.0.0/10", "fd64:a701::/64").Faces, DNS: model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"},
+		Network: "default", Faces: withFaces("100.64.0.0/10", "fd64:a701::/64").Faces, DNS: model.ServiceKey{
+			Namespace: "kube-system", Name: "kube-dns",
+		},
 	}, w.graph, w.cluster)
 	w.setNetwork(six)
 	w.replay(map[string]map[string]string{"r": {model.LabelNetwork: "red"}, "a": nil, "kube-system": nil})

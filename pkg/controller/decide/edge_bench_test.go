@@ -9,8 +9,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// BenchmarkEdge is a Network of a thousand that begins to use another one by face, and ends it: one that 500 use, and one that nobody uses. It is
-// what the controller needs to know what to write, database and API server apart.
+// BenchmarkEdge is a Network of a thousand that begins to use another one by face, and ends it: one that 500 use, and one that
+// nobody uses. It is what the controller needs to know what to write, database and API server apart.
 func BenchmarkEdge(b *testing.B) {
 	const networks, consumers, perNode = 1_000, 500, 500
 	name := func(i int) string { return fmt.Sprintf("net-%04d", i) }

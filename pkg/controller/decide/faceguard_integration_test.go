@@ -355,7 +355,9 @@ func TestFacesObeyEgressPoliciesWithPackets(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		face := g.face("r", "server", v6)
 		block := &model.Block{CIDR: netip.PrefixFrom(face, face.BitLen())}
-		egress.Rules[model.PolicyEgress] = append(egress.Rules[model.PolicyEgress], model.Rule{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: block}}})
+		egress.Rules[model.PolicyEgress] = append(egress.Rules[model.PolicyEgress], model.Rule{
+			Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: block}},
+		})
 	}
 	g.setPolicy(egress)
 	reaches("with one face allowed", true, false)

@@ -80,7 +80,9 @@ func TestFaceGuard(t *testing.T) {
 	red := network("red", "pods", "10.0.0.0/24")
 	w.setNetwork(red)
 	const ways = "default/pods:router default:node:n1"
-	w.wantGuard(t, "a Network with faces", map[string]string{"ways": ways, "infrastructure": "default/pods:router kube-system/a", "faces closed": "", "faces open": "", "services": ""})
+	w.wantGuard(t, "a Network with faces", map[string]string{
+		"ways": ways, "infrastructure": "default/pods:router kube-system/a", "faces closed": "", "faces open": "", "services": "",
+	})
 	w.setNamespace("proxy", map[string]string{model.LabelInfrastructure: "true"})
 	w.setNamespace("red", map[string]string{model.LabelNetwork: "red", model.LabelInfrastructure: "true"})
 	w.setPod(pod("red", "web", ""))
@@ -89,11 +91,15 @@ func TestFaceGuard(t *testing.T) {
 	s := slice("red", "web-1", "web")
 	s.Endpoints = []model.Endpoint{endpoint("red", "web", "100.64.0.1")}
 	w.setSlice(s)
-	w.wantGuard(t, "a label", map[string]string{"infrastructure": "default/pods:router kube-system/a proxy/a", "faces closed": "", "services": "10.96.0.7", "services closed": ""})
+	w.wantGuard(t, "a label", map[string]string{
+		"infrastructure": "default/pods:router kube-system/a proxy/a", "faces closed": "", "services": "10.96.0.7", "services closed": "",
+	})
 
 	red.Ingress = model.InfraIngressNone
 	w.setNetwork(red)
-	w.wantGuard(t, "None", map[string]string{"faces closed": "100.64.0.1", "faces open": "", "services": "10.96.0.7", "services closed": "10.96.0.7"})
+	w.wantGuard(t, "None", map[string]string{
+		"faces closed": "100.64.0.1", "faces open": "", "services": "10.96.0.7", "services closed": "10.96.0.7",
+	})
 	red.Ingress = model.InfraIngressAll
 	w.setNetwork(red)
 	w.wantGuard(t, "All", map[string]string{"faces closed": "", "faces open": "100.64.0.1", "services": "", "services closed": ""})

@@ -19,7 +19,9 @@ func TestASecondFlatNetworkWithPackets(t *testing.T) {
 	s := newFaceStage(t)
 	wide := network("wide")
 	wide.Type, wide.Created = model.Flat, wide.Created.Add(1)
-	wide.Subnets = []model.Subnet{{Name: "pods", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.245.0.0/24"), netip.MustParsePrefix("fd00:245::/64")}}}
+	wide.Subnets = []model.Subnet{
+		{Name: "pods", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.245.0.0/24"), netip.MustParsePrefix("fd00:245::/64")}},
+	}
 	s.setNetwork(wide)
 	s.setNamespace("w", map[string]string{model.LabelNetwork: "wide"})
 	guests := map[string]*ovn.Guest{"n1": s.node}

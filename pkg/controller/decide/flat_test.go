@@ -45,7 +45,10 @@ func TestFlatNetworksShareASpace(t *testing.T) {
 	}
 	for name, words := range map[string][]string{
 		"young": {`10.245.0.0/25 overlaps 10.245.0.0/24 of Network "old"`},
-		"bad":   {`10.244.0.128/25 overlaps 10.244.0.0/24 of Network "default"`, "100.64.8.0/24 overlaps 100.64.0.0/10, the range of faces", "10.96.1.0/24 overlaps 10.96.0.0/16, the cluster's own range of Services"},
+		"bad": {
+			`10.244.0.128/25 overlaps 10.244.0.0/24 of Network "default"`, "100.64.8.0/24 overlaps 100.64.0.0/10, the range of faces",
+			"10.96.1.0/24 overlaps 10.96.0.0/16, the cluster's own range of Services",
+		},
 	} {
 		i := slices.IndexFunc(w.status(name).Conditions, func(c model.Condition) bool { return c.Type == model.ConditionSubnetsValid })
 		c := w.status(name).Conditions[i]
@@ -58,7 +61,9 @@ func TestFlatNetworksShareASpace(t *testing.T) {
 	if a := w.attachment(model.PodKey{Namespace: "w", Name: "a"}); a == nil || len(a.Faces) > 0 {
 		t.Errorf("a pod of a flat Network has %+v, want no faces", a)
 	}
-	if got := w.given("n1").Flat; !slices.Equal(got, []netip.Prefix{netip.MustParsePrefix("10.245.0.0/24"), netip.MustParsePrefix("10.246.0.0/24")}) {
+	if got := w.given("n1").Flat; !slices.Equal(got, []netip.Prefix{
+		netip.MustParsePrefix("10.245.0.0/24"), netip.MustParsePrefix("10.246.0.0/24"),
+	}) {
 		t.Errorf("the node is told of %v", got)
 	}
 	facts, _ := w.graph.Facts(nb.NetworkOwner("old"))
@@ -85,8 +90,8 @@ func TestFlatNetworksShareASpace(t *testing.T) {
 	}
 }
 
-// TestANodesClaimTakesNoFlatNetwork: a kubelet writes its Node's addresses. One in a range that a flat Network serves takes nothing from its pods, and no new pod
-// gets it.
+// TestANodesClaimTakesNoFlatNetwork: a kubelet writes its Node's addresses. One in a range that a flat Network serves takes
+// nothing from its pods, and no new pod gets it.
 func TestANodesClaimTakesNoFlatNetwork(t *testing.T) {
 	w := newWorldOf(withFaces("100.64.0.0/10"))
 	w.setNetwork(flat("default", 1, "pods", "10.244.0.0/24"))

@@ -48,7 +48,8 @@ func TestASubnetInUseIsServed(t *testing.T) {
 		if !w.hasPort(p) || w.attachment(p.Key).Addresses[0] != before.Addresses[0] {
 			t.Errorf("the pod has a port: %t, and %+v; it had %+v", w.hasPort(p), w.attachment(p.Key), before)
 		}
-		if c := w.condition("red", model.ConditionSubnetsValid); c.Status || c.Reason != model.ReasonSubnetInUse || !strings.Contains(c.Message, "a/old") || w.status("red").Phase != model.Degraded {
+		if c := w.condition("red", model.ConditionSubnetsValid); c.Status || c.Reason != model.ReasonSubnetInUse ||
+			!strings.Contains(c.Message, "a/old") || w.status("red").Phase != model.Degraded {
 			t.Errorf("%s, %+v", w.status("red").Phase, c)
 		}
 		if got := w.switches("red"); got != "red/front red/back" {
@@ -80,7 +81,8 @@ func TestASubnetInUseIsServed(t *testing.T) {
 	check(t)
 	w.deletePod(p.Key)
 	w.settle()
-	if got, c := w.switches("red"), w.condition("red", model.ConditionSubnetsValid); got != "red/front" || !c.Status || w.status("red").Phase != model.Ready || len(w.status("red").Subnets) != 1 {
+	if got, c := w.switches("red"), w.condition("red", model.ConditionSubnetsValid); got != "red/front" || !c.Status ||
+		w.status("red").Phase != model.Ready || len(w.status("red").Subnets) != 1 {
 		t.Errorf("after its last pod: switches %s, %s, %+v, %+v", got, w.status("red").Phase, c, w.status("red").Subnets)
 	}
 }
@@ -121,8 +123,8 @@ func TestAListedSubnetComesBeforeAFormerOne(t *testing.T) {
 	}
 }
 
-// TestASubnetInUseOfAFlatNetworkIsServed: as in any other Network, also in the default one, where the nodes' own addresses move to what is listed; and what any
-// flat Network lists comes before what another one does not list any more.
+// TestASubnetInUseOfAFlatNetworkIsServed: as in any other Network, also in the default one, where the nodes' own addresses move
+// to what is listed; and what any flat Network lists comes before what another one does not list any more.
 func TestASubnetInUseOfAFlatNetworkIsServed(t *testing.T) {
 	for _, name := range []string{"default", "beside"} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +141,8 @@ func TestASubnetInUseOfAFlatNetworkIsServed(t *testing.T) {
 			w.subnetsNow(t, name, "new", left)
 			check := func(when string) {
 				t.Helper()
-				if c := w.condition(name, model.ConditionSubnetsValid); c.Reason != model.ReasonSubnetInUse || !strings.Contains(c.Message, "team/old") {
+				if c := w.condition(name, model.ConditionSubnetsValid); c.Reason != model.ReasonSubnetInUse ||
+					!strings.Contains(c.Message, "team/old") {
 					t.Errorf("%s: %+v", when, c)
 				}
 				if !w.hasPort(p) || w.attachment(p.Key).Addresses[0] != before.Addresses[0] {

@@ -24,9 +24,9 @@ const (
 	large = 3000
 )
 
-// What becomes of datagrams that are larger than the MTU, by a Service and under policies. The kernel's datapath loses none. The userspace
-// datapath hands OVN each fragment by itself, and a fragment has no port to be matched. If one arrives here that is said to be lost, OVN has
-// learned better, and what docs/services.md and docs/policy.md say is no longer so.
+// What becomes of datagrams that are larger than the MTU, by a Service and under policies. The kernel's datapath loses none. The
+// userspace datapath hands OVN each fragment by itself, and a fragment has no port to be matched. If one arrives here that is
+// said to be lost, OVN has learned better, and what docs/services.md and docs/policy.md say is no longer so.
 func TestFragmentsWithPackets(t *testing.T) {
 	s := newStage(t)
 	client := s.pod("r", "client")
@@ -128,8 +128,8 @@ func (s *stage) answersInFull(g *ovn.Guest, port int) {
 	}()
 }
 
-// sends sends datagrams of these lengths from one new port, each when the one before has been answered or is lost, and says which it was. One of
-// which the answer comes late was not lost: the test fails.
+// sends sends datagrams of these lengths from one new port, each when the one before has been answered or is lost, and says which
+// it was. One of which the answer comes late was not lost: the test fails.
 func (s *stage) sends(client *ovn.Guest, address string, answer int, lengths ...int) string {
 	s.t.Helper()
 	c, err := dial(s.t, client, "udp", address)

@@ -56,11 +56,13 @@ func TestAGrantLetsARouteReferToAnotherNamespace(t *testing.T) {
 		grant model.Grant
 		want  map[string]string
 	}{
-		"for all Services":      {model.Grant{Key: key, From: from, AllServices: true}, attachedAndResolved()},
-		"for this Service":      {model.Grant{Key: key, From: from, Services: []string{"web"}}, attachedAndResolved()},
-		"for another Service":   {model.Grant{Key: key, From: from, Services: []string{"other"}}, refused},
-		"for another namespace": {model.Grant{Key: key, From: []model.GrantFrom{{Kind: model.TCPRoute, Namespace: "a"}}, AllServices: true}, refused},
-		"for another kind":      {model.Grant{Key: key, From: []model.GrantFrom{{Kind: model.UDPRoute, Namespace: "r"}}, AllServices: true}, refused},
+		"for all Services":    {model.Grant{Key: key, From: from, AllServices: true}, attachedAndResolved()},
+		"for this Service":    {model.Grant{Key: key, From: from, Services: []string{"web"}}, attachedAndResolved()},
+		"for another Service": {model.Grant{Key: key, From: from, Services: []string{"other"}}, refused},
+		"for another namespace": {
+			model.Grant{Key: key, From: []model.GrantFrom{{Kind: model.TCPRoute, Namespace: "a"}}, AllServices: true}, refused,
+		},
+		"for another kind": {model.Grant{Key: key, From: []model.GrantFrom{{Kind: model.UDPRoute, Namespace: "r"}}, AllServices: true}, refused},
 	} {
 		t.Log(name)
 		w.setGrant(test.grant)
@@ -88,7 +90,9 @@ func TestAServiceOfAnotherNetworkHasNoEndpointsHere(t *testing.T) {
 	r := tcpRoute("r", "web", "front", "web")
 	r.Backends[0].Service.Namespace = "b"
 	w.setRoute(r)
-	w.setGrant(model.Grant{Key: model.GrantKey{Namespace: "b", Name: "g"}, From: []model.GrantFrom{{Kind: model.TCPRoute, Namespace: "r"}}, AllServices: true})
+	w.setGrant(model.Grant{
+		Key: model.GrantKey{Namespace: "b", Name: "g"}, From: []model.GrantFrom{{Kind: model.TCPRoute, Namespace: "r"}}, AllServices: true,
+	})
 	w.wantRoute(t, r.Key, attachedAndResolved())
 	w.wantListens(t, front, map[string]string{"red 198.18.0.1:1000": ""})
 }
@@ -105,7 +109,9 @@ func TestWeightsAndProtocols(t *testing.T) {
 		w.setSlice(s)
 	}
 	g := tcpGateway("r", "front", "web")
-	g.Listeners = append(g.Listeners, model.Listener{Name: "udp", Protocol: model.UDP, Asked: "UDP", Port: 1000, Kinds: []model.RouteKind{model.UDPRoute}, From: model.RoutesFromSame})
+	g.Listeners = append(g.Listeners, model.Listener{
+		Name: "udp", Protocol: model.UDP, Asked: "UDP", Port: 1000, Kinds: []model.RouteKind{model.UDPRoute}, From: model.RoutesFromSame,
+	})
 	w.setGateway(g)
 	r := tcpRoute("r", "web", "front", "web", "x", "y")
 	r.Backends[0].Weight, r.Backends[1].Weight, r.Backends[2].Weight = 0, 10, 20

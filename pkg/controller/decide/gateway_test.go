@@ -86,7 +86,9 @@ func TestAGatewayListensInTheNetworkOfItsNamespace(t *testing.T) {
 	status := w.gatewayStatus(front)
 	want := []model.ListenerStatus{{Name: "web", Kinds: []model.RouteKind{model.TCPRoute}, Attached: 1}}
 	for i := range status.Listeners {
-		wantSaid := map[string]string{"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "ResolvedRefs"}
+		wantSaid := map[string]string{
+			"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "ResolvedRefs",
+		}
 		if diff := cmp.Diff(wantSaid, said(status.Listeners[i].Conditions)); diff != "" {
 			t.Error(diff)
 		}
@@ -173,12 +175,14 @@ func TestOnlyGatewaysOfOurClassesAreServed(t *testing.T) {
 	w.setClass(model.GatewayClass{Name: "atoll", UID: "class", Generation: 2, Version: "v1.9.0", Parameters: true})
 	w.wantListens(t, front, map[string]string{})
 	w.wantRoute(t, r.Key, nil)
-	if diff := cmp.Diff(map[string]string{"Accepted": "-InvalidParameters", "SupportedVersion": "-UnsupportedVersion"}, said(w.shown.classes["atoll"].Conditions)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"Accepted": "-InvalidParameters", "SupportedVersion": "-UnsupportedVersion"},
+		said(w.shown.classes["atoll"].Conditions)); diff != "" {
 		t.Error(diff)
 	}
 	w.setClass(model.GatewayClass{Name: "atoll", UID: "class", Generation: 3, Version: "v1.6.0"})
 	w.wantListens(t, front, map[string]string{"red 198.18.0.1:1000": "10.0.0.2:8080"})
-	if diff := cmp.Diff(map[string]string{"Accepted": "Accepted", "SupportedVersion": "SupportedVersion"}, said(w.shown.classes["atoll"].Conditions)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"Accepted": "Accepted", "SupportedVersion": "SupportedVersion"},
+		said(w.shown.classes["atoll"].Conditions)); diff != "" {
 		t.Error(diff)
 	}
 	w.deleteClass("atoll")
@@ -195,9 +199,15 @@ func TestListenersThatCannotBeServed(t *testing.T) {
 	over.Port = 1000
 	others := tcp
 	others.Others, others.Kinds = true, nil
-	accepted := map[string]string{"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "ResolvedRefs"}
-	conflicted := map[string]string{"Accepted": "-ProtocolConflict", "Conflicted": "ProtocolConflict", "Programmed": "-Invalid", "ResolvedRefs": "ResolvedRefs"}
-	unsupported := map[string]string{"Accepted": "-UnsupportedProtocol", "Conflicted": "-NoConflicts", "Programmed": "-Invalid", "ResolvedRefs": "ResolvedRefs"}
+	accepted := map[string]string{
+		"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "ResolvedRefs",
+	}
+	conflicted := map[string]string{
+		"Accepted": "-ProtocolConflict", "Conflicted": "ProtocolConflict", "Programmed": "-Invalid", "ResolvedRefs": "ResolvedRefs",
+	}
+	unsupported := map[string]string{
+		"Accepted": "-UnsupportedProtocol", "Conflicted": "-NoConflicts", "Programmed": "-Invalid", "ResolvedRefs": "ResolvedRefs",
+	}
 	for name, test := range map[string]struct {
 		listeners []model.Listener
 		gateway   map[string]string
@@ -234,7 +244,9 @@ func TestListenersThatCannotBeServed(t *testing.T) {
 		"kinds of routes that are not served": {
 			[]model.Listener{others},
 			served(),
-			[]map[string]string{{"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "-InvalidRouteKinds"}},
+			[]map[string]string{
+				{"Accepted": "Accepted", "Conflicted": "-NoConflicts", "Programmed": "Programmed", "ResolvedRefs": "-InvalidRouteKinds"},
+			},
 			[]string{"red 198.18.0.1:1000"},
 		},
 	} {
@@ -339,7 +351,9 @@ func TestListenersAreNotTold(t *testing.T) {
 		g.Listeners[0].From, g.Listeners[1].From = first, model.RoutesFromSame
 		w.setGateway(g)
 		closed := told("b", "two", 0)
-		for _, other := range []model.Condition{told("b", "three", 0), told("b", "two", 9), told("b", "two", g.Listeners[1].Port), told("b", "", 9), told("b", "", g.Listeners[1].Port)} {
+		for _, other := range []model.Condition{
+			told("b", "three", 0), told("b", "two", 9), told("b", "two", g.Listeners[1].Port), told("b", "", 9), told("b", "", g.Listeners[1].Port),
+		} {
 			if diff := cmp.Diff(closed, other); diff != "" || closed.Reason != model.ReasonNotAllowedByListener {
 				t.Errorf("first listener lets in %s: (-there +not there):\n%s", first, diff)
 			}

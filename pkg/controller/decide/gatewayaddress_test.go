@@ -22,13 +22,17 @@ func TestAddressesThatAGatewayAsksFor(t *testing.T) {
 		want map[string]string
 		gets []string
 	}{
-		"one that is free":      {[]model.GatewayAddress{address("198.18.0.4")}, served(), []string{"198.18.0.4"}},
-		"two of a family":       {[]model.GatewayAddress{address("198.18.0.4"), address("198.18.0.6")}, programmed("-AddressNotUsable"), []string{"198.18.0.4"}},
-		"any":                   {[]model.GatewayAddress{{}}, served(), []string{"198.18.0.2"}},
-		"one that is taken":     {[]model.GatewayAddress{address("198.18.0.1")}, programmed("-AddressNotUsable"), nil},
-		"one outside":           {[]model.GatewayAddress{address("10.96.0.5")}, programmed("-AddressNotUsable"), nil},
-		"one outside, one free": {[]model.GatewayAddress{address("10.0.0.3"), address("198.18.0.4")}, programmed("-AddressNotUsable"), []string{"198.18.0.4"}},
-		"the range's own":       {[]model.GatewayAddress{address("198.18.0.7")}, programmed("-AddressNotUsable"), nil},
+		"one that is free": {[]model.GatewayAddress{address("198.18.0.4")}, served(), []string{"198.18.0.4"}},
+		"two of a family": {
+			[]model.GatewayAddress{address("198.18.0.4"), address("198.18.0.6")}, programmed("-AddressNotUsable"), []string{"198.18.0.4"},
+		},
+		"any":               {[]model.GatewayAddress{{}}, served(), []string{"198.18.0.2"}},
+		"one that is taken": {[]model.GatewayAddress{address("198.18.0.1")}, programmed("-AddressNotUsable"), nil},
+		"one outside":       {[]model.GatewayAddress{address("10.96.0.5")}, programmed("-AddressNotUsable"), nil},
+		"one outside, one free": {
+			[]model.GatewayAddress{address("10.0.0.3"), address("198.18.0.4")}, programmed("-AddressNotUsable"), []string{"198.18.0.4"},
+		},
+		"the range's own": {[]model.GatewayAddress{address("198.18.0.7")}, programmed("-AddressNotUsable"), nil},
 		"what is not an address": {
 			[]model.GatewayAddress{{Unsupported: "it is a name"}},
 			map[string]string{"Accepted": "-UnsupportedAddress", "Programmed": "-Invalid"},

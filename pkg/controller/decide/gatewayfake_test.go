@@ -15,7 +15,9 @@ type shownGateways struct {
 }
 
 func newShownGateways() shownGateways {
-	return shownGateways{map[string]model.GatewayClassStatus{}, map[model.GatewayKey]model.GatewayStatus{}, map[model.RouteKey]model.RouteStatus{}}
+	return shownGateways{
+		map[string]model.GatewayClassStatus{}, map[model.GatewayKey]model.GatewayStatus{}, map[model.RouteKey]model.RouteStatus{},
+	}
 }
 
 func (c *cluster) WriteGatewayClassStatus(name, _ string, s model.GatewayClassStatus) {

@@ -36,7 +36,8 @@ func TestLoadBalancersThatComeBackLeaveNorthdAlone(t *testing.T) {
 	startEngine(t, c, central.NBAddress(), "1")
 	rowOf := func(protocol string) func() string {
 		return func() string {
-			return nbctl(t, central, "--bare", "--columns=_uuid", "find", "Load_Balancer", "external_ids:atoll.dev/owner=Service/r/web0", "protocol="+protocol)
+			return nbctl(t, central, "--bare", "--columns=_uuid", "find", "Load_Balancer", "external_ids:atoll.dev/owner=Service/r/web0",
+				"protocol="+protocol)
 		}
 	}
 	tcp, here := rowOf("tcp"), ""
@@ -63,7 +64,8 @@ func TestLoadBalancersThatComeBackLeaveNorthdAlone(t *testing.T) {
 	// Others are not kept waiting.
 	c.setService(service("r", "other", "10.96.0.6"))
 	eventually(t, "red/r/other:tcp", func() string {
-		return nbctl(t, central, "--bare", "--columns=name", "find", "Load_Balancer", "external_ids:atoll.dev/owner=Service/r/other", "external_ids:atoll.dev/network=red")
+		return nbctl(t, central, "--bare", "--columns=name", "find", "Load_Balancer", "external_ids:atoll.dev/owner=Service/r/other",
+			"external_ids:atoll.dev/network=red")
 	})
 	if got := tcp(); got != "" {
 		t.Errorf("%s came back after %s, before ovn-northd looked", got, time.Since(gone))

@@ -42,8 +42,9 @@ func (w *world) outcome() outcome {
 	o := outcome{
 		Statuses: map[string]model.NetworkStatus{}, Views: w.views,
 		Gateways: map[model.GatewayKey]model.GatewayStatus{}, Routes: map[model.RouteKey]model.RouteStatus{},
-		Pods: map[model.PodKey][]model.Attachment{}, Nodes: map[string]*model.NodeNetwork{}, Services: map[model.ServiceKey]*model.ServiceAddresses{},
-		Mirrors: map[model.ServiceKey][]model.Mirror{}, Free: w.state.Capacity(),
+		Pods: map[model.PodKey][]model.Attachment{}, Nodes: map[string]*model.NodeNetwork{},
+		Services: map[model.ServiceKey]*model.ServiceAddresses{},
+		Mirrors:  map[model.ServiceKey][]model.Mirror{}, Free: w.state.Capacity(),
 		Tenants: w.tenantStatuses(), Roles: w.tenants.roles,
 	}
 	slices.SortFunc(o.Free.Nodes, func(a, b decide.NodeCapacity) int { return cmp.Compare(a.Node, b.Node) })
@@ -89,7 +90,8 @@ func same(t *rapid.T, how string, a *world, what string, b *world) {
 	}
 	// Most are the same in all, which reflect sees sooner.
 	if len(rows) > 0 || !reflect.DeepEqual(one, other) && !gocmp.Equal(one, other, opts) {
-		t.Fatalf("%s (-) and %s (+) differ:\n%s\n%s\nof this cluster:\n%s", how, what, strings.Join(rows, "\n"), gocmp.Diff(one, other, opts), a.objects())
+		t.Fatalf("%s (-) and %s (+) differ:\n%s\n%s\nof this cluster:\n%s", how, what, strings.Join(rows, "\n"), gocmp.Diff(one, other, opts),
+			a.objects())
 	}
 	for _, about := range slices.Sorted(maps.Keys(b.eventsBy)) {
 		for _, p := range b.eventsBy[about] {
@@ -137,7 +139,9 @@ func (c *cluster) objects() string {
 		out = append(out, fmt.Sprintf("Node %s %s of %v: %+v", name, n.UID, n.Created.Unix(), n.Assigned))
 	}
 	for key, p := range c.pods {
-		out = append(out, fmt.Sprintf("Pod %s %s of %v on %s, asks %q %v %q: %+v", key, p.UID, p.Created.Unix(), p.Node, p.Network, p.NIC.IP, p.Unwritable, p.Assigned))
+		out = append(out,
+			fmt.Sprintf("Pod %s %s of %v on %s, asks %q %v %q: %+v", key, p.UID, p.Created.Unix(), p.Node, p.Network, p.NIC.IP, p.Unwritable,
+				p.Assigned))
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")

@@ -270,8 +270,10 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 	if rapid.IntRange(0, 3).Draw(t, "vpc") == 0 {
 		n.VPCID = "vpc-1"
 	}
-	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(t, "ingress")
-	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t, "infrastructure")
+	n.Ingress = rapid.SampledFrom([]model.InfraIngress{model.InfraIngressInfrastructure, model.InfraIngressNone, model.InfraIngressAll}).Draw(
+		t, "ingress")
+	n.Infra = rapid.SampledFrom([]model.InfraAccess{model.InfraServices, model.InfraServices, model.InfraServices, model.InfraDirect}).Draw(t,
+		"infrastructure")
 	if n.Type == model.VPC {
 		switch rapid.IntRange(0, 4).Draw(t, "who answers for names") {
 		case 0, 1:
@@ -279,14 +281,24 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 		case 2:
 			n.DNS = model.DNSNone
 		}
-		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{nil, nil, {{All: true}}, {{Network: "red"}, {Network: "blue"}}, {{Tenant: "acme"}}, {{Tenant: "acme", Mode: model.Routed}}, {{Network: "red", Mode: model.Routed}}, {{All: true, Addresses: true}}, {{Network: "red", Addresses: true}}}).Draw(t, "compatible")
+		n.CompatibleWith = rapid.SampledFrom([][]model.CompatiblePeer{
+			nil, nil,
+			{{All: true}},
+			{{Network: "red"}, {Network: "blue"}},
+			{{Tenant: "acme"}},
+			{{Tenant: "acme", Mode: model.Routed}},
+			{{Network: "red", Mode: model.Routed}},
+			{{All: true, Addresses: true}},
+			{{Network: "red", Addresses: true}},
+		}).Draw(t, "compatible")
 		n.Uses = rapid.SampledFrom([][]string{nil, {"red"}, {"blue"}}).Draw(t, "uses")
 		n.UsesAddressesOf = rapid.SampledFrom([][]string{nil, nil, {"red"}, {"blue"}}).Draw(t, "uses addresses of")
 		if h.settings.peered {
 			peer(&n, func(what string) bool { return rapid.Bool().Draw(t, what) })
 		}
 	}
-	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30", "198.18.0.0/30"}).Draw(t, "services"); cidr != "" {
+	if cidr := rapid.SampledFrom([]string{"", "10.9.0.0/30", "10.9.0.0/29", "10.9.0.4/30", "10.0.1.0/30", "198.18.0.0/30"}).Draw(t,
+		"services"); cidr != "" {
 		n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(cidr)}
 	}
 	return n
@@ -296,7 +308,8 @@ func (h *history) drawNetwork(t *rapid.T) model.Network {
 func (w *world) makeNetwork(n model.Network) {
 	n.Generation = 1
 	if old := w.networks[n.Name]; old != nil {
-		n.UID, n.Created, n.Finalized, n.Served, n.Isolated, n.Deleting = old.UID, old.Created, old.Finalized, old.Served, old.Isolated, old.Deleting
+		n.UID, n.Created, n.Finalized, n.Served, n.Isolated, n.Deleting = old.UID, old.Created, old.Finalized, old.Served, old.Isolated,
+			old.Deleting
 		n.Generation = old.Generation
 		if !reflect.DeepEqual(n, *old) {
 			n.Generation++
@@ -325,7 +338,8 @@ func (h *history) drawTenant(t *rapid.T) func(*world) {
 	return func(w *world) {
 		made := drawn
 		if old := w.tenants.objects["acme"]; old != nil {
-			made.UID, made.Finalized, made.Isolated, made.Deleting, made.Generation = old.UID, old.Finalized, old.Isolated, old.Deleting, old.Generation
+			made.UID, made.Finalized, made.Isolated, made.Deleting, made.Generation = old.UID, old.Finalized, old.Isolated, old.Deleting,
+				old.Generation
 			if !reflect.DeepEqual(made, *old) {
 				made.Generation++
 			}

@@ -97,7 +97,8 @@ func drawPolicy(t *rapid.T, ns, name string) model.Policy {
 
 // drawBlock is a block of faces, or of everything without some.
 func drawBlock(t *rapid.T) *model.Block {
-	faces := netip.MustParsePrefix(rapid.SampledFrom([]string{"100.64.0.1/32", "100.64.0.2/31", "100.64.2.0/30", "100.64.0.0/23"}).Draw(t, "faces"))
+	faces := netip.MustParsePrefix(
+		rapid.SampledFrom([]string{"100.64.0.1/32", "100.64.0.2/31", "100.64.2.0/30", "100.64.0.0/23"}).Draw(t, "faces"))
 	if rapid.Bool().Draw(t, "all but them") {
 		return &model.Block{CIDR: netip.MustParsePrefix("0.0.0.0/0"), Except: []netip.Prefix{faces}}
 	}

@@ -27,7 +27,8 @@ func (h *history) drawService(t *rapid.T, ns string) model.Service {
 		s.Published = []netip.Addr{at(rapid.SampledFrom(somePublished).Draw(t, "at"))}
 	}
 	s.Local = rapid.IntRange(0, 4).Draw(t, "local") == 0
-	s.Prefers = rapid.SampledFrom([]model.Preference{model.PrefersNone, model.PrefersNone, model.PrefersZone, model.PrefersNode}).Draw(t, "prefers")
+	s.Prefers = rapid.SampledFrom([]model.Preference{model.PrefersNone, model.PrefersNone, model.PrefersZone, model.PrefersNode}).Draw(t,
+		"prefers")
 	return s
 }
 

@@ -123,7 +123,8 @@ func (h *history) world(t *rapid.T, how string) *world {
 	}
 	w.showingGateway = func(key model.GatewayKey, s model.GatewayStatus) {
 		if g := w.gateways[key]; g != nil && s.ObservedGeneration == g.Generation {
-			w.truthful(t, how, "Gateway "+g.UID, nb.GatewayOwner(key.Namespace, key.Name), g.Generation, claims(s.Conditions, model.ConditionProgrammed))
+			w.truthful(t, how, "Gateway "+g.UID, nb.GatewayOwner(key.Namespace, key.Name), g.Generation,
+				claims(s.Conditions, model.ConditionProgrammed))
 		}
 	}
 	w.begin(w.cluster)
@@ -239,8 +240,8 @@ func squashed(batches []batch, dice *rand.Rand) []batch {
 	return out
 }
 
-// consented fails when pods of a Network reach another Network's though the owners do not both want that now: a consent that is withdrawn ends at
-// once, also while something else of the Network waits.
+// consented fails when pods of a Network reach another Network's though the owners do not both want that now: a consent that is
+// withdrawn ends at once, also while something else of the Network waits.
 func consented(t *rapid.T, how string, w *world) {
 	for name, n := range w.networks {
 		for _, other := range w.statuses[name].Compatibility {
@@ -255,12 +256,14 @@ func consented(t *rapid.T, how string, w *world) {
 				t.Fatalf("%s: Network %s has to do with Network %s, which is not there", how, name, other.Network)
 			}
 			_, dials := consumer.UsesServiceCIDRs[provider.Name]
-			accepts := provider.Tenant == consumer.Tenant || dials || slices.Contains(slices.Concat(consumer.Uses, consumer.UsesAddressesOf), provider.Name)
+			accepts := provider.Tenant == consumer.Tenant || dials ||
+				slices.Contains(slices.Concat(consumer.Uses, consumer.UsesAddressesOf), provider.Name)
 			offers := slices.ContainsFunc(provider.CompatibleWith, func(p model.CompatiblePeer) bool {
 				return p.All || p.Network == consumer.Name || p.Tenant != "" && p.Tenant == consumer.Tenant
 			})
 			if !accepts || !offers {
-				t.Fatalf("%s: pods of Network %s reach those of Network %s without the consent of both owners:\n%s", how, consumer.Name, provider.Name, w.objects())
+				t.Fatalf("%s: pods of Network %s reach those of Network %s without the consent of both owners:\n%s", how, consumer.Name, provider.Name,
+					w.objects())
 			}
 		}
 	}
@@ -307,8 +310,8 @@ func distinct(t *rapid.T, how string, w *world) {
 	}
 }
 
-// unambiguous fails when a virtual address is in two load balancers of one switch: OVN would take either. What is published of Services outside of
-// the cluster is left out: whoever gives that out may give it out twice.
+// unambiguous fails when a virtual address is in two load balancers of one switch: OVN would take either. What is published of
+// Services outside of the cluster is left out: whoever gives that out may give it out twice.
 func unambiguous(t *rapid.T, how string, w *world) {
 	for _, ref := range w.graph.Refs() {
 		if ref.Table != nb.TableLogicalSwitch {
@@ -332,7 +335,8 @@ func unambiguous(t *rapid.T, how string, w *world) {
 					}
 					held[place] = lb.Name
 					// What leads clients of some places alone is not beside what leads everybody.
-					if near := lb.Options[nb.OptionTemplate]; lb.Options["address-family"] != "ipv6" && !strings.HasSuffix(lb.Name, ":former") && !slices.Contains(somePublished, host) {
+					if near := lb.Options[nb.OptionTemplate]; lb.Options["address-family"] != "ipv6" && !strings.HasSuffix(lb.Name, ":former") &&
+						!slices.Contains(somePublished, host) {
 						_, number, _ := strings.Cut(vip, ":")
 						if near == "true" {
 							number = portOf(w, number)

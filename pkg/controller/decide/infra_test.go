@@ -13,7 +13,9 @@ import (
 // overServices is a cluster with names and an API at addresses of 10.96.0.0/16.
 func overServices() *world {
 	settings := withFaces("100.64.0.0/10")
-	settings.Services, settings.DNS = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, model.ServiceKey{Namespace: "kube-system", Name: "kube-dns"}
+	settings.Services, settings.DNS = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}, model.ServiceKey{
+		Namespace: "kube-system", Name: "kube-dns",
+	}
 	w := newWorldOf(settings)
 	home := network("default", "pods", "10.244.0.0/24")
 	home.Type = model.Flat
@@ -53,7 +55,8 @@ func (w *world) wantProblem(t *testing.T, p model.Pod, reason, says string) {
 	w.setPod(p)
 	w.settle()
 	events := w.eventsOf(p.Key.String())
-	if a := w.attachment(p.Key); a != nil || len(events) == 0 || events[len(events)-1].Reason != reason || !strings.Contains(events[len(events)-1].Message, says) {
+	if a := w.attachment(p.Key); a != nil || len(events) == 0 || events[len(events)-1].Reason != reason ||
+		!strings.Contains(events[len(events)-1].Message, says) {
 		t.Errorf("pod %s has %+v, Events %+v, want %s: %s", p.Key, a, events, reason, says)
 	}
 }
@@ -64,12 +67,14 @@ func TestANetworkAroundTheServices(t *testing.T) {
 	w := overServices()
 	w.setNetwork(network("red", "a", "10.96.0.0/12"))
 	w.wantAddress(t, pod("team", "first", "red"), "10.97.0.1")
-	w.wantProblem(t, asking("team", "wish", "red", model.NICRequest{IP: at("10.96.7.7")}), model.ReasonAddressReserved, "10.96.0.0/16, the cluster's own range of Services")
+	w.wantProblem(t, asking("team", "wish", "red", model.NICRequest{IP: at("10.96.7.7")}), model.ReasonAddressReserved,
+		"10.96.0.0/16, the cluster's own range of Services")
 	if got, want := w.routesOf("red"), []string{"0.0.0.0/0", "10.96.0.1/32", "10.96.0.10/32"}; !slices.Equal(got, want) {
 		t.Errorf("routes %v, want %v", got, want)
 	}
 	c := w.condition("red", model.ConditionCIDRConflict)
-	if want := `10.96.0.0/12 of subnet "a" overlaps 10.96.0.0/16, the cluster's own range of Services: pods get no address there`; !c.Status || !strings.HasPrefix(c.Message, want) {
+	if want := `10.96.0.0/12 of subnet "a" overlaps 10.96.0.0/16, the cluster's own range of Services: pods get no address there`; !c.Status ||
+		!strings.HasPrefix(c.Message, want) {
 		t.Errorf("condition %+v, want %q", c, want)
 	}
 	// The routes follow the Services.
@@ -96,7 +101,8 @@ func TestANetworkWithinTheServices(t *testing.T) {
 	if g := w.attachment(first.Key).Gateways[0]; g != at("10.96.0.2") {
 		t.Errorf("the gateway is %s; 10.96.0.1 is the API's", g)
 	}
-	w.wantProblem(t, asking("team", "dns", "red", model.NICRequest{IP: at("10.96.0.10")}), model.ReasonAddressInUse, "a Service of the cluster")
+	w.wantProblem(t, asking("team", "dns", "red", model.NICRequest{IP: at("10.96.0.10")}), model.ReasonAddressInUse,
+		"a Service of the cluster")
 	wish := asking("team", "wish", "red", model.NICRequest{IP: at("10.96.0.3")})
 	w.wantProblem(t, wish, model.ReasonAddressInUse, "a Service of the cluster")
 	w.setService(service("team", "late", "10.96.0.4"))
@@ -122,7 +128,8 @@ func TestAGatewayWithTheAddressOfTheAPI(t *testing.T) {
 		t.Errorf("routes %v, want %v", got, want)
 	}
 	c := w.condition("red", model.ConditionCIDRConflict)
-	if want := `the gateway of subnet "a" is 10.96.0.1, the address of Service default/kubernetes: pods cannot dial that`; !strings.Contains(c.Message, want) {
+	if want := `the gateway of subnet "a" is 10.96.0.1, the address of Service default/kubernetes: pods cannot dial that`; !strings.Contains(
+		c.Message, want) {
 		t.Errorf("condition %+v, want %q", c, want)
 	}
 }

@@ -72,11 +72,14 @@ func TestIsolationFollowsCompatibility(t *testing.T) {
 	w := isolatedWorld()
 	w.wantIsolation(t, "at first", "acme: Hard", "acme--db: Hard", "red: Hard", "tenant acme: Hard")
 	w.says("acme--db", model.CompatiblePeer{Tenant: "acme"}, model.CompatiblePeer{Network: "red"})
-	w.wantIsolation(t, "with one of the tenant's", "acme--db: Soft ServesOtherNetworks", "acme: Soft UsesOtherNetworks", "red: Hard", "tenant acme: Hard")
+	w.wantIsolation(t, "with one of the tenant's", "acme--db: Soft ServesOtherNetworks", "acme: Soft UsesOtherNetworks", "red: Hard",
+		"tenant acme: Hard")
 	w.rewrite("red", func(n *model.Network) { n.Uses = []string{"acme--db"} })
-	w.wantIsolation(t, "with another's", "acme--db: Soft ServesOtherNetworks", "red: Soft UsesOtherNetworks", "tenant acme: Soft ServesOtherNetworks")
+	w.wantIsolation(t, "with another's", "acme--db: Soft ServesOtherNetworks",
+		"red: Soft UsesOtherNetworks", "tenant acme: Soft ServesOtherNetworks")
 	w.rewrite("red", func(n *model.Network) { n.Tenant = "acme" })
-	w.wantIsolation(t, "when the other one is the tenant's, too", "red: Soft ForeignNamespaces UsesOtherNetworks", "tenant acme: Soft ForeignNamespaces")
+	w.wantIsolation(t, "when the other one is the tenant's, too", "red: Soft ForeignNamespaces UsesOtherNetworks",
+		"tenant acme: Soft ForeignNamespaces")
 	w.rewrite("red", func(n *model.Network) { n.Allowed = nil })
 	w.wantIsolation(t, "for his namespaces", "red: Soft UsesOtherNetworks", "tenant acme: Hard")
 	w.says("acme--db")
@@ -106,7 +109,8 @@ func TestATenantsPodsElsewhere(t *testing.T) {
 	w.wantIsolation(t, "when it has gone", "tenant acme: Hard")
 }
 
-// TestPrivilegedPodsAreSaid: walls are soft where a namespace is admitted whose pods may be privileged, however it is admitted, and whichever was first.
+// TestPrivilegedPodsAreSaid: walls are soft where a namespace is admitted whose pods may be privileged, however it is admitted,
+// and whichever was first.
 func TestPrivilegedPodsAreSaid(t *testing.T) {
 	w := isolatedWorld()
 	label := func(labels map[string]string) {
@@ -122,7 +126,9 @@ func TestPrivilegedPodsAreSaid(t *testing.T) {
 	label(map[string]string{model.LabelPodSecurity: "baseline", model.LabelNetwork: "red"})
 	w.wantIsolation(t, "with a level", "red: Hard")
 	w.rewrite("red", func(n *model.Network) {
-		n.Allowed = &match.Selector{Requirements: []match.Requirement{{Key: "kubernetes.io/metadata.name", Op: match.In, Values: []string{"old"}}}}
+		n.Allowed = &match.Selector{
+			Requirements: []match.Requirement{{Key: "kubernetes.io/metadata.name", Op: match.In, Values: []string{"old"}}},
+		}
 	})
 	label(map[string]string{model.LabelPodSecurity: "privileged"})
 	w.wantIsolation(t, "by its name", "red: Soft PrivilegedPods", "acme: Hard")
@@ -137,7 +143,8 @@ func TestPrivilegedPodsAreSaid(t *testing.T) {
 	w.wantIsolation(t, "when it has gone", "acme: Hard", "acme--db: Hard", "tenant acme: Hard")
 }
 
-// TestPrivilegedPodsFromBefore: walls are soft while a pod is in a Network that has more of its node than baseline gives, and hard when it has gone.
+// TestPrivilegedPodsFromBefore: walls are soft while a pod is in a Network that has more of its node than baseline gives, and
+// hard when it has gone.
 func TestPrivilegedPodsFromBefore(t *testing.T) {
 	w := isolatedWorld()
 	old := pod("shop", "old", "acme")
@@ -189,7 +196,8 @@ func TestIsolationIsToldOnce(t *testing.T) {
 	}
 	told("once soft", model.ReasonIsolationSoft)
 	w.rewrite("acme", func(n *model.Network) { n.Ingress = model.InfraIngressAll })
-	w.wantIsolation(t, "for one more reason", "acme: Soft InfraAccessDirect InfraIngressAll", "tenant acme: Soft InfraAccessDirect InfraIngressAll")
+	w.wantIsolation(t, "for one more reason", "acme: Soft InfraAccessDirect InfraIngressAll",
+		"tenant acme: Soft InfraAccessDirect InfraIngressAll")
 	w.begin(w.cluster)
 	w.settle()
 	told("after a restart", model.ReasonIsolationSoft)

@@ -174,7 +174,8 @@ func TestJoinedWithPackets(t *testing.T) {
 	// A route that leads on: the third's router knows the way there and back, as if it had been taken in for one of blue's.
 	port := func(of, to string) string { return of + ":to:" + to }
 	for _, r := range [][4]string{{"green", "10.1.0.0/24", "blue", "10.1.0.0/24"}, {"red", "10.3.0.0/24", "blue", "10.3.0.0/24"}} {
-		route := strings.Fields(nbctl(t, g.central, "--bare", "--columns=nexthop", "find", "Logical_Router_Static_Route", fmt.Sprintf("output_port=%q", port(r[0], r[2]))))
+		route := strings.Fields(nbctl(t, g.central, "--bare", "--columns=nexthop", "find",
+			"Logical_Router_Static_Route", fmt.Sprintf("output_port=%q", port(r[0], r[2]))))
 		i := slices.IndexFunc(route, func(a string) bool { return netip.MustParseAddr(a).Is4() })
 		nbctl(t, g.central, "lr-route-add", r[0], r[1], route[i], port(r[0], r[2]))
 	}
@@ -187,7 +188,8 @@ func TestJoinedWithPackets(t *testing.T) {
 		}
 	}
 	fourth("with routes to it", false)
-	for row := range strings.FieldsSeq(nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Logical_Router_Port", "options:route_table=own")) {
+	for row := range strings.FieldsSeq(
+		nbctl(t, g.central, "--bare", "--columns=_uuid", "find", "Logical_Router_Port", "options:route_table=own")) {
 		nbctl(t, g.central, "remove", "Logical_Router_Port", row, "options", "route_table")
 	}
 	g.sync()
@@ -236,7 +238,8 @@ func TestJoinedUnderTraffic(t *testing.T) {
 	sent := int64(0)
 	for i, s := range open {
 		if lost := s.End(); len(lost) > 0 {
-			t.Errorf("of %d packets of stream %d, which are allowed all the while, %d were lost: %v", s.Sent(), i, len(lost), lost[:min(len(lost), 20)])
+			t.Errorf("of %d packets of stream %d, which are allowed all the while, %d were lost: %v", s.Sent(), i, len(lost),
+				lost[:min(len(lost), 20)])
 		}
 		sent += s.Sent()
 	}

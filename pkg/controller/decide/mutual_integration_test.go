@@ -41,11 +41,14 @@ func mutualPairs(t *testing.T, networks, batch int) {
 			}
 		})
 	}
-	e := startEngineWith(t, c, central.NBAddress(), controller.Config{Epoch: "one", MaxBatch: batch, Defaults: withFaces("100.64.0.0/10", "fd64:a701::/64")})
+	e := startEngineWith(t, c, central.NBAddress(), controller.Config{
+		Epoch: "one", MaxBatch: batch, Defaults: withFaces("100.64.0.0/10", "fd64:a701::/64"),
+	})
 	set(false)
 	groups := func() string {
 		counts := map[int]int{}
-		for line := range strings.Lines(nbctl(t, central, "--no-headings", "--format=csv", "--columns=load_balancer_group", "list", "Logical_Switch")) {
+		for line := range strings.Lines(
+			nbctl(t, central, "--no-headings", "--format=csv", "--columns=load_balancer_group", "list", "Logical_Switch")) {
 			if n := strings.Count(line, "-"); n > 0 {
 				counts[n/4]++
 			}

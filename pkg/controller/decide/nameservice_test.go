@@ -139,8 +139,8 @@ func TestAProvidersServiceAnswersForNames(t *testing.T) {
 	w.wantNames(t, "when it is going", "blue")
 }
 
-// Nobody is asked who is not reached: neither a Service of another tenant's, of which nobody learns whether it is there, nor pods of a third
-// Network behind a Service.
+// Nobody is asked who is not reached: neither a Service of another tenant's, of which nobody learns whether it is there, nor pods
+// of a third Network behind a Service.
 func TestNobodyElseIsAskedForNames(t *testing.T) {
 	w := askedWorld(t)
 	w.rewrite("red", func(n *model.Network) { n.Tenant, n.CompatibleWith = "acme", []model.CompatiblePeer{{Network: "blue"}} })
@@ -217,7 +217,8 @@ func TestAnsweredByOthersIsSaid(t *testing.T) {
 	w.says("red", model.CompatiblePeer{Network: "acme"})
 	of("red")
 	w.rewrite("acme", func(n *model.Network) { n.Uses = []string{"red"} })
-	w.wantIsolation(t, "another tenant's", "acme: Soft AnsweredByOthers UsesOtherNetworks", "tenant acme: Soft AnsweredByOthers UsesOtherNetworks")
+	w.wantIsolation(t, "another tenant's", "acme: Soft AnsweredByOthers UsesOtherNetworks",
+		"tenant acme: Soft AnsweredByOthers UsesOtherNetworks")
 	w.says("red")
 	w.wantIsolation(t, "which it does not reach any more", "acme: Soft UsesOtherNetworks", "tenant acme: Hard")
 }

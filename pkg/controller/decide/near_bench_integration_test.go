@@ -14,9 +14,9 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// BenchmarkNearServicesInOVN is what a Service with an endpoint on each of 50 nodes takes, among 200 Networks, without and with internalTrafficPolicy Local: one
-// of its endpoints that goes and comes, by the processor time of ovn-northd and of a node's ovn-controller; the first one that has its port, and a second
-// one; and its logical flows and bytes.
+// BenchmarkNearServicesInOVN is what a Service with an endpoint on each of 50 nodes takes, among 200 Networks, without and with
+// internalTrafficPolicy Local: one of its endpoints that goes and comes, by the processor time of ovn-northd and of a node's
+// ovn-controller; the first one that has its port, and a second one; and its logical flows and bytes.
 func BenchmarkNearServicesInOVN(b *testing.B) {
 	const nodes = 50
 	for _, local := range []bool{false, true} {
@@ -130,7 +130,9 @@ func (m *market) host(b *testing.B, name string) (controller int) {
 	b.Cleanup(c.Stop)
 	key := model.PodKey{Namespace: marketProvider, Name: "pod"}
 	a := m.attachment(key)
-	g, err := c.Plug(b.Context(), ovn.Interface{Port: key.String(), UID: m.pods[key].UID, MAC: a.MAC, Addresses: a.Addresses, Gateways: []netip.Addr{}})
+	g, err := c.Plug(b.Context(), ovn.Interface{
+		Port: key.String(), UID: m.pods[key].UID, MAC: a.MAC, Addresses: a.Addresses, Gateways: []netip.Addr{},
+	})
 	if err == nil {
 		err = c.Installed(b.Context(), g)
 	}

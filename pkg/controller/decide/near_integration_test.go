@@ -126,8 +126,9 @@ func (s *nearStage) answers(when string, client *ovn.Guest, at []string, want ..
 	}
 }
 
-// With internalTrafficPolicy Local a client is led to endpoints of its own node alone, in either IP family, and in the default Network to faces of that
-// node; connections stay while endpoints go; where the node has none, nobody answers. The control is the same Service without it.
+// With internalTrafficPolicy Local a client is led to endpoints of its own node alone, in either IP family, and in the default
+// Network to faces of that node; connections stay while endpoints go; where the node has none, nobody answers. The control is the
+// same Service without it.
 func TestInternalTrafficPolicyLocalWithPackets(t *testing.T) {
 	s := newNearStage(t)
 	const ns = "r"

@@ -14,8 +14,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// zonedWorld has nodes n1 and n2 in zone a, n3 in zone b and n4 in none; a pod of Network red on each of the first three, and a Service web of them
-// all, by UDP and TCP.
+// zonedWorld has nodes n1 and n2 in zone a, n3 in zone b and n4 in none; a pod of Network red on each of the first three, and a
+// Service web of them all, by UDP and TCP.
 func zonedWorld(t *testing.T) (*world, model.Slice) {
 	t.Helper()
 	w := facedWorld("100.64.0.0/10")
@@ -48,8 +48,8 @@ func zoned() model.Service {
 	return s
 }
 
-// near is where clients on a node are led in a Network: the endpoints by the last number of their addresses, by which a pod of red is known; "none" where no row
-// leads the address anywhere there, and "refused" where one leads nowhere.
+// near is where clients on a node are led in a Network: the endpoints by the last number of their addresses, by which a pod of
+// red is known; "none" where no row leads the address anywhere there, and "refused" where one leads nowhere.
 func (w *world) near(t *testing.T, network, node, vip string, protocol model.Protocol) string {
 	t.Helper()
 	variables := map[string]string{}

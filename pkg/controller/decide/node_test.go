@@ -18,7 +18,8 @@ import (
 // withFaces are settings of a cluster whose default Network is "default".
 func withFaces(ranges ...string) decide.Defaults {
 	d := decide.Defaults{
-		Infrastructure: []string{"kube-system", "atoll-system"}, Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/29")},
+		Infrastructure: []string{"kube-system", "atoll-system"}, Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"),
+		Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/29")},
 	}
 	for _, r := range ranges {
 		d.Faces = append(d.Faces, netip.MustParsePrefix(r))
@@ -96,8 +97,8 @@ func TestNodesGetABlockAndAnAddress(t *testing.T) {
 	}
 }
 
-// TestBlocksMeanNodes: a policy's block that holds a node's address means what pods see of that node, also when the node comes, or gets other
-// addresses, after the policy.
+// TestBlocksMeanNodes: a policy's block that holds a node's address means what pods see of that node, also when the node comes,
+// or gets other addresses, after the policy.
 func TestBlocksMeanNodes(t *testing.T) {
 	w := facedWorld("100.64.0.0/10")
 	w.setNamespace("r", map[string]string{model.LabelNetwork: "red"})
@@ -107,7 +108,9 @@ func TestBlocksMeanNodes(t *testing.T) {
 	w.setPod(web)
 	p := askingNames()
 	p.Isolates = [2]bool{true, false}
-	p.Rules = [2][]model.Rule{{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix("192.0.2.8/29")}}}}}, {}}
+	p.Rules = [2][]model.Rule{
+		{{Verdict: model.Allow, AnyPort: true, Peers: []model.Peer{{Block: &model.Block{CIDR: netip.MustParsePrefix("192.0.2.8/29")}}}}}, {},
+	}
 	w.setPolicy(p)
 	means := func(when string, want bool) {
 		t.Helper()
@@ -133,8 +136,8 @@ func TestBlocksMeanNodes(t *testing.T) {
 	host.Addresses = []netip.Addr{at("192.0.2.12")}
 	w.setNode(host)
 	means("the node has an address in the block again", true)
-	// Whoever has a node's credentials writes its Node object. An address of the default Network that it claims there is not meant, also when something else of the
-	// node changes with it, so that policies look at the node again.
+	// Whoever has a node's credentials writes its Node object. An address of the default Network that it claims there is not meant,
+	// also when something else of the node changes with it, so that policies look at the node again.
 	forged := w.given("n1")
 	forged.Addresses = []netip.Prefix{netip.MustParsePrefix("203.0.113.9/24")}
 	host.Addresses, host.Assigned = []netip.Addr{at("192.0.2.11")}, &forged
@@ -228,20 +231,25 @@ func TestANodeThatIsMadeAnewKeepsItsPodsFaces(t *testing.T) {
 		if after := facesOf(w.attachment(p.Key)); !slices.Equal(before, after) || !w.hasPort(p) {
 			t.Errorf("restarted %v: before %v, after %v", restarted, before, after)
 		}
-		if given := w.given("n1"); given.NodeUID != "uid-again" || len(given.Faces) != 1 || !given.Faces[0].Contains(netip.MustParseAddr(before[0])) {
+		if given := w.given("n1"); given.NodeUID != "uid-again" || len(given.Faces) != 1 ||
+			!given.Faces[0].Contains(netip.MustParseAddr(before[0])) {
 			t.Errorf("restarted %v: the node has %+v, which does not hold %v", restarted, given, before)
 		}
 	}
 }
 
-// A Node that is deleted and made anew while its pods go on has the address again that it had, unless others have needed it: pods' connections out of the
-// node's Networks go by it.
+// A Node that is deleted and made anew while its pods go on has the address again that it had, unless others have needed it:
+// pods' connections out of the node's Networks go by it.
 func TestANodeThatIsMadeAnewKeepsItsAddress(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		between []string
 		kept    bool
-	}{{"at once", nil, true}, {"after another has come", []string{"n5"}, true}, {"after others have needed it", []string{"n5", "n6", "n7", "n8"}, false}} {
+	}{
+		{"at once", nil, true}, {"after another has come", []string{"n5"}, true}, {
+			"after others have needed it", []string{"n5", "n6", "n7", "n8"}, false,
+		},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := facedWorld("100.64.0.0/10")
 			home := network("default", "pods", "10.244.0.0/29")
@@ -391,12 +399,14 @@ func TestANetworkThatOverlapsTheInfrastructureSaysSo(t *testing.T) {
 	n.Addresses = []netip.Addr{netip.MustParseAddr("172.18.0.9"), netip.MustParseAddr("172.18.0.2")}
 	w.setNode(n)
 	w.settle()
-	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds 2 addresses of nodes, such as 172.18.0.2: pods cannot dial them") {
+	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message,
+		"holds 2 addresses of nodes, such as 172.18.0.2: pods cannot dial them") {
 		t.Errorf("once there is a node: %+v", c)
 	}
 	w.setReport(model.NodeReport{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.9"), netip.MustParseAddr("172.18.0.1")}})
 	w.settle()
-	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message, "holds 3 addresses of nodes, such as 172.18.0.1: pods cannot dial them") {
+	if c := w.condition("nodes", model.ConditionCIDRConflict); !strings.Contains(c.Message,
+		"holds 3 addresses of nodes, such as 172.18.0.1: pods cannot dial them") {
 		t.Errorf("once the node tells of another address: %+v", c)
 	}
 	w.deleteReport("n1")

@@ -19,8 +19,8 @@ func (w *world) numberOf(network, name string) (number string, there bool) {
 	return "", false
 }
 
-// TestNobodyTakesTheNumberOfAnothersSwitch: whoever names a subnet so that its switch would ask for the number of an older Network's. When that has gone, it does ask.
-// The control is the name beside it.
+// TestNobodyTakesTheNumberOfAnothersSwitch: whoever names a subnet so that its switch would ask for the number of an older
+// Network's. When that has gone, it does ask. The control is the name beside it.
 func TestNobodyTakesTheNumberOfAnothersSwitch(t *testing.T) {
 	const victims, chosen, number = "s2144", "s1252", "3096137"
 	victim, thief := network("red", victims, "10.0.0.0/24"), network("blue", chosen, "10.0.0.0/24", "beside", "10.0.1.0/24")
@@ -70,8 +70,9 @@ func TestTheDefaultNetworkHasItsNumbers(t *testing.T) {
 	}
 }
 
-// TestWhoHasANumberKeepsIt: an older Network gets a subnet whose switch would ask for the number of a younger one's, before its status tells of that subnet and after; and renames one that it has had for
-// longer. A controller that starts decides the same. The control is one that has had the subnet for longer.
+// TestWhoHasANumberKeepsIt: an older Network gets a subnet whose switch would ask for the number of a younger one's, before its
+// status tells of that subnet and after; and renames one that it has had for longer. A controller that starts decides the same.
+// The control is one that has had the subnet for longer.
 func TestWhoHasANumberKeepsIt(t *testing.T) {
 	const victims, chosen, number = "s2144", "s1252", "3096137"
 	victim, thief := network("red", victims, "10.0.0.0/24"), network("blue", "beside", "10.0.0.0/24")

@@ -11,8 +11,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// What a rule passes, and nothing decides after it, is let in with its answers, also where the receiver may send nothing of its own: OVN follows
-// connections that some tier has no row about, and tier 0 has none about these.
+// What a rule passes, and nothing decides after it, is let in with its answers, also where the receiver may send nothing of its
+// own: OVN follows connections that some tier has no row about, and tier 0 has none about these.
 func TestWhatPassesIsAnsweredWithPackets(t *testing.T) {
 	for name, tier := range map[string]model.Tier{"Admin": model.TierAdmin, "Baseline": model.TierBaseline} {
 		t.Run(name, func(t *testing.T) {

@@ -184,8 +184,8 @@ func TestPeersWithPackets(t *testing.T) {
 	g.enters("a pod, without the rows that refuse", "b", "client", true)
 }
 
-// A Network that serves one Network and uses another answers those that it serves: what comes in is followed, with a policy in the Network and
-// without any.
+// A Network that serves one Network and uses another answers those that it serves: what comes in is followed, with a policy in
+// the Network and without any.
 func TestAnswersOfANetworkInTheMiddleWithPackets(t *testing.T) {
 	g := newPeerStage(t)
 	g.pod("b", "client")

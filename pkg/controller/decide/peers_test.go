@@ -91,7 +91,9 @@ func TestWhatIsOfferedOfServices(t *testing.T) {
 	s.Endpoints = []model.Endpoint{endpoint("r", "other", there.Faces[0].String())}
 	w.setSlice(s)
 	both := there.Addresses[0].Addr().String() + ":8080," + face
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both)})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both),
+	})
 	w.deleteSlice(s.Key)
 	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
 
@@ -142,8 +144,8 @@ func TestCompatibilityIsTold(t *testing.T) {
 	expect("blue", "", "")
 }
 
-// TestWhatIsOfferedOfGateways: the Networks that use one know its Gateways at addresses of its service ranges, and not at those that each Network
-// gives for itself. They reach its own pods there, by their faces.
+// TestWhatIsOfferedOfGateways: the Networks that use one know its Gateways at addresses of its service ranges, and not at those
+// that each Network gives for itself. They reach its own pods there, by their faces.
 func TestWhatIsOfferedOfGateways(t *testing.T) {
 	w, p, _ := gatewayWorld(t)
 	w.setNetwork(network("blue", "front", "10.0.0.0/24"))
@@ -178,7 +180,9 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	// Who is joined to it is led to own addresses.
 	w.setNetwork(network("cyan", "front", "10.9.0.0/24"))
 	w.says("red", model.CompatiblePeer{Network: "blue"}, model.CompatiblePeer{Network: "cyan", Mode: model.Routed})
-	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face, "red:joined " + at + ":1000": own})
+	w.wantListens(t, front, map[string]string{
+		"red " + at + ":1000": own, "red:ranges " + at + ":1000": face, "red:joined " + at + ":1000": own,
+	})
 	w.says("red", model.CompatiblePeer{Network: "blue"})
 	w.wantListens(t, front, map[string]string{"red " + at + ":1000": own, "red:ranges " + at + ":1000": face})
 
@@ -193,8 +197,8 @@ func TestWhatIsOfferedOfGateways(t *testing.T) {
 	w.wantListens(t, front, map[string]string{})
 }
 
-// A consumer of another tenant is led to a Service by its ClusterIP, and by its own address where it names the range: in the rows that all consumers
-// share, and in those of its own. An address that is a node's is nobody's Service.
+// A consumer of another tenant is led to a Service by its ClusterIP, and by its own address where it names the range: in the rows
+// that all consumers share, and in those of its own. An address that is a node's is nobody's Service.
 func TestWhoIsLedByServiceRanges(t *testing.T) {
 	w, p := peeredWorld(t)
 	red := *w.networks["red"]
@@ -212,7 +216,9 @@ func TestWhoIsLedByServiceRanges(t *testing.T) {
 		facts, _ := w.graph.Facts(nb.NetworkOwner("blue"))
 		var out []string
 		for _, m := range facts.Members {
-			for _, way := range []compile.Layout{compile.Offered(compile.Layout{Name: "red", UID: red.UID}), compile.Ranged(compile.Layout{Name: "red", UID: red.UID})} {
+			for _, way := range []compile.Layout{
+				compile.Offered(compile.Layout{Name: "red", UID: red.UID}), compile.Ranged(compile.Layout{Name: "red", UID: red.UID}),
+			} {
 				if m.Value == nb.UUID(nb.TableLoadBalancerGroup, way.UID) {
 					out = append(out, way.Name)
 				}
@@ -226,7 +232,8 @@ func TestWhoIsLedByServiceRanges(t *testing.T) {
 		t.Helper()
 		w.settle()
 		lbs := w.lbs("r", "web")
-		if got := hangs(); got != groups || lbs["red:offered"]["203.0.113.10:80"] != "" || lbs["red:offered"]["10.96.0.5:80"] != face || lbs["red:ranges"]["203.0.113.10:80"] != vip || lbs["red:ranges"]["10.96.0.5:80"] != "" {
+		if got := hangs(); got != groups || lbs["red:offered"]["203.0.113.10:80"] != "" || lbs["red:offered"]["10.96.0.5:80"] != face ||
+			lbs["red:ranges"]["203.0.113.10:80"] != vip || lbs["red:ranges"]["10.96.0.5:80"] != "" {
 			t.Errorf("%s: blue has %q, want %q; the Service leads by %v", when, got, groups, lbs)
 		}
 		if lbs["red"]["203.0.113.10:80"] != own {
@@ -268,8 +275,8 @@ func TestWhoIsLedByServiceRanges(t *testing.T) {
 	}
 }
 
-// A provider of whose service ranges none is served has no row about them, and a consumer's switches wait for none: who waits for what another does not
-// have is never as its owner wants it.
+// A provider of whose service ranges none is served has no row about them, and a consumer's switches wait for none: who waits for
+// what another does not have is never as its owner wants it.
 func TestConsumersWaitForNothingOfRangesThatAreNotServed(t *testing.T) {
 	w, _ := peeredWorld(t)
 	red := *w.networks["red"]
@@ -332,7 +339,9 @@ func TestWhatIsOfferedToJoined(t *testing.T) {
 	const vip = "10.96.0.5:80"
 	face, own := w.attachment(p.Key).Faces[0].String()+":8080", w.attachment(p.Key).Addresses[0].Addr().String()+":8080"
 	leads := func(to string) map[string]string { return map[string]string{vip: to} }
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face), "red:joined": leads(own)})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(own), "default": leads(face), "red:offered": leads(face), "red:joined": leads(own),
+	})
 	other := pod("r", "other", "blue")
 	w.setPod(other)
 	w.settle()
@@ -342,14 +351,16 @@ func TestWhatIsOfferedToJoined(t *testing.T) {
 	w.setSlice(s)
 	// In order of the addresses.
 	both := own + "," + there.Addresses[0].Addr().String() + ":8080"
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both)})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(own), "default": leads(face + "," + there.Faces[0].String() + ":8080"), "blue": leads(both),
+	})
 	w.deleteSlice(s.Key)
 	w.says("red", model.CompatiblePeer{Network: "blue"})
 	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(own), "default": leads(face), "red:offered": leads(face)})
 }
 
-// TestAThirdNetworksPods: a Service whose pods are in a Network that its own reaches leads a consumer there if that one reaches it, too, and
-// nobody else; and no switch has its address twice.
+// TestAThirdNetworksPods: a Service whose pods are in a Network that its own reaches leads a consumer there if that one reaches
+// it, too, and nobody else; and no switch has its address twice.
 func TestAThirdNetworksPods(t *testing.T) {
 	w, _ := peeredWorld(t)
 	w.setNetwork(network("green", "front", "10.0.0.0/24"))
@@ -364,9 +375,15 @@ func TestAThirdNetworksPods(t *testing.T) {
 	s.Endpoints = []model.Endpoint{endpoint("r", "third", w.attachment(third.Key).Faces[0].String())}
 	w.setSlice(s)
 	leads := func(to string) map[string]string { return map[string]string{"10.96.0.5:80": to} }
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads("")})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads(""),
+	})
 	w.says("green", model.CompatiblePeer{Network: "red"}, model.CompatiblePeer{Network: "blue"})
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "blue": leads(face), "black": leads("")})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(face), "green": leads(own), "default": leads(face), "blue": leads(face), "black": leads(""),
+	})
 	w.says("green", model.CompatiblePeer{Network: "red"})
-	w.wantLBs(t, "r", "web", map[string]map[string]string{"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads("")})
+	w.wantLBs(t, "r", "web", map[string]map[string]string{
+		"red": leads(face), "green": leads(own), "default": leads(face), "red:offered": leads(""),
+	})
 }

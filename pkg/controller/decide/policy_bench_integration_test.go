@@ -102,7 +102,8 @@ func recomputed(stats string) string {
 		if found, isNode := strings.CutPrefix(line, "Node: "); isNode {
 			name = found
 		}
-		if times, is := strings.CutPrefix(line, "- recompute:"); is && strings.TrimSpace(times) != "0" && !strings.HasPrefix(name, "NB_") && !strings.HasPrefix(name, "SB_") {
+		if times, is := strings.CutPrefix(line, "- recompute:"); is && strings.TrimSpace(times) != "0" && !strings.HasPrefix(name, "NB_") &&
+			!strings.HasPrefix(name, "SB_") {
 			out = append(out, name+" "+strings.TrimSpace(times))
 		}
 	}

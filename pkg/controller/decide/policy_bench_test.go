@@ -27,7 +27,9 @@ func benchLabels(i int) map[string]string {
 // fill makes a Network with its pods.
 func fill(c *cluster, pods int) {
 	for i := range benchNamespaces {
-		c.setNamespace(benchNamespace(i), map[string]string{model.LabelNetwork: "red", "kubernetes.io/metadata.name": benchNamespace(i), "team": fmt.Sprint("team-", i%5)})
+		c.setNamespace(benchNamespace(i), map[string]string{
+			model.LabelNetwork: "red", "kubernetes.io/metadata.name": benchNamespace(i), "team": fmt.Sprint("team-", i%5),
+		})
 	}
 	c.setNetwork(network("red", "front", "10.0.0.0/16"))
 	for i := range pods {
@@ -60,10 +62,13 @@ func benchPolicy(i int) model.Policy {
 		peer.Block = &model.Block{CIDR: netip.MustParsePrefix("192.0.2.0/24"), Except: []netip.Prefix{netip.MustParsePrefix("192.0.2.128/28")}}
 	}
 	p := model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: fmt.Sprint("policy-", i)}, UID: fmt.Sprint("uid-policy-", i), Tier: model.TierTenant,
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: ns, Name: fmt.Sprint("policy-", i)}, UID: fmt.Sprint("uid-policy-", i),
+		Tier:    model.TierTenant,
 		Subject: match.Pods{Namespace: ns, Labels: labels(benchApp(i))}, Isolates: [2]bool{true, i%5 == 0},
 		Rules: [2][]model.Rule{{{
-			Verdict: model.Allow, Peers: []model.Peer{peer}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 80, Last: 80}, {Protocol: model.TCP, First: 443, Last: 443}},
+			Verdict: model.Allow, Peers: []model.Peer{peer}, Ports: []model.PolicyPort{
+				{Protocol: model.TCP, First: 80, Last: 80}, {Protocol: model.TCP, First: 443, Last: 443},
+			},
 		}}},
 	}
 	if i%5 == 0 {

@@ -74,7 +74,8 @@ func TestPoliciesBecomeGroupsAndACLs(t *testing.T) {
 	nbctl(t, central, "destroy", "Port_Group", compile.GroupName(red, isolated))
 	eventually(t, "red/web-0 red/web-1 red/web-2", members)
 	eventually(t, "drop", func() string {
-		return nbctl(t, central, "--bare", "--columns=action", "find", "ACL", "external_ids:atoll.dev/owner="+compile.GroupOwner(red, isolated).String())
+		return nbctl(t, central, "--bare", "--columns=action", "find", "ACL",
+			"external_ids:atoll.dev/owner="+compile.GroupOwner(red, isolated).String())
 	})
 	nbctl(t, central, "clear", "Port_Group", compile.GroupName(red, isolated), "ports")
 	eventually(t, "red/web-0 red/web-1 red/web-2", members)

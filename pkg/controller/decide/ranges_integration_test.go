@@ -33,8 +33,9 @@ func (g *peerStage) owned(network, namespace, tenant string) model.Network {
 	return n
 }
 
-// A provider of another tenant takes no address of the world by its own service ranges, nor a node's: of a Network that uses it, it gets what it
-// sends to such addresses only where that Network names the range. What it had first nobody takes from another provider.
+// A provider of another tenant takes no address of the world by its own service ranges, nor a node's: of a Network that uses it,
+// it gets what it sends to such addresses only where that Network names the range. What it had first nobody takes from another
+// provider.
 func TestServiceRangesOfAnotherTenantWithPackets(t *testing.T) {
 	g := newPeerStage(t)
 	const world, world6, second = "203.0.113.10:80", "[2001:db8::10]:80", "203.0.113.20:80"

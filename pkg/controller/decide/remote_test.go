@@ -43,7 +43,9 @@ func remoteWorld(t *testing.T) *world {
 
 // appOf selects pods of an application: of all namespaces, or of one.
 func appOf(namespace, name string) *match.Pods {
-	return &match.Pods{Namespace: namespace, Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{name}}}}}
+	return &match.Pods{
+		Namespace: namespace, Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{name}}}},
+	}
 }
 
 // meets is a policy of a namespace whose pods receive from some pods and send to some, and nothing else.
@@ -61,7 +63,8 @@ func (w *world) remote(network string) map[string]string {
 	for _, ref := range w.graph.Refs() {
 		row, _ := w.graph.Row(ref)
 		set, ok := row.(*nb.AddressSet)
-		if !ok || set.ExternalIDs[nb.KeyNetwork] != network || !strings.HasPrefix(set.ExternalIDs[nb.KeySelector], "remote ") || !strings.HasSuffix(set.Name, "_ip4") {
+		if !ok || set.ExternalIDs[nb.KeyNetwork] != network || !strings.HasPrefix(set.ExternalIDs[nb.KeySelector], "remote ") ||
+			!strings.HasSuffix(set.Name, "_ip4") {
 			continue
 		}
 		var names []string
@@ -179,7 +182,9 @@ func TestRefusedNetworksAreNoPeers(t *testing.T) {
 	w.wantRemote(t, "when it is asked for", "red", map[string]string{in(everybody): "b/db b/web"})
 	// blue's own addresses could be faces.
 	refused := blue
-	refused.Subnets = append(slices.Clone(blue.Subnets), model.Subnet{Name: "more", CIDRs: []netip.Prefix{netip.MustParsePrefix("100.64.9.0/24")}})
+	refused.Subnets = append(slices.Clone(blue.Subnets), model.Subnet{
+		Name: "more", CIDRs: []netip.Prefix{netip.MustParsePrefix("100.64.9.0/24")},
+	})
 	w.setNetwork(refused)
 	w.settle()
 	w.wantRemote(t, "while it is refused", "red", map[string]string{})
@@ -207,7 +212,8 @@ func TestAConsumerLeavesOneOfItsProviders(t *testing.T) {
 	w.wantRemote(t, "with two again", "green", map[string]string{to(web): "b/web r/web"})
 }
 
-// A policy of a namespace whose pods are in two Networks means by its own namespace's pods those of both, and judges each in its Network alone.
+// A policy of a namespace whose pods are in two Networks means by its own namespace's pods those of both, and judges each in its
+// Network alone.
 func TestANamespaceInTwoNetworks(t *testing.T) {
 	w := remoteWorld(t)
 	guest := pod("r", "guest", "blue")
@@ -248,7 +254,8 @@ func TestNamedPortsOfOtherNetworks(t *testing.T) {
 	w.setPod(anew)
 	w.settle()
 	w.wantRemote(t, "with a second number", "blue", map[string]string{to(web): "r/db r/web", byName(p80): "r/web", byName(p8080): "r/db"})
-	if rows := w.acls("NetworkPolicy/blue/b/meets"); !slices.ContainsFunc(rows, func(m string) bool { return strings.Contains(m, "tcp.dst == 8080") }) {
+	if rows := w.acls("NetworkPolicy/blue/b/meets"); !slices.ContainsFunc(rows,
+		func(m string) bool { return strings.Contains(m, "tcp.dst == 8080") }) {
 		t.Errorf("no row is about the second number: %q", rows)
 	}
 	w.deletePod(anew.Key)
@@ -304,7 +311,8 @@ func TestPoliciesKnowJoinedPodsByTheirOwnAddresses(t *testing.T) {
 		for _, ref := range w.graph.Refs() {
 			row, _ := w.graph.Row(ref)
 			set, ok := row.(*nb.AddressSet)
-			if ok && set.ExternalIDs[nb.KeyNetwork] == "red" && strings.HasPrefix(set.ExternalIDs[nb.KeySelector], "remote Ingress") && strings.HasSuffix(set.Name, "_ip4") {
+			if ok && set.ExternalIDs[nb.KeyNetwork] == "red" && strings.HasPrefix(set.ExternalIDs[nb.KeySelector], "remote Ingress") &&
+				strings.HasSuffix(set.Name, "_ip4") {
 				got = append(got, w.graph.Elements(nb.Set{Row: ref, Column: nb.ColumnAddresses})...)
 			}
 		}

@@ -82,7 +82,8 @@ func TestWhatANetworkCosts(t *testing.T) {
 
 			t.Logf("%-45s %12s %12s %12s", "per Network", "empty", "with 3 pods", "a Service")
 			for _, of := range []string{"flows", "south", "north"} {
-				t.Logf("%-45s %12.1f %12.1f %12.1f", of, empty.since(first, of)/(networks-1), full.since(first, of)/(networks-1), served.since(full, of)/networks)
+				t.Logf("%-45s %12.1f %12.1f %12.1f", of, empty.since(first, of)/(networks-1), full.since(first, of)/(networks-1),
+					served.since(full, of)/networks)
 			}
 			for _, table := range slices.SortedFunc(maps.Keys(full), func(a, b string) int {
 				return cmp.Or(cmp.Compare(full[b]-first[b], full[a]-first[a]), cmp.Compare(a, b))

@@ -166,7 +166,10 @@ func TestWhatATenantWritesIntoASlice(t *testing.T) {
 		red, default_ string
 	}{
 		{"an address that is no pod's is dialled from the namespace's own Network only", raw("10.244.0.9"), "10.244.0.9:8080", ""},
-		{"a pod's name with another pod's UID", func() model.Endpoint { e := endpoint("r", "p", "100.64.0.1"); e.PodUID = "other"; return e }(), "", ""},
+		{
+			"a pod's name with another pod's UID", func() model.Endpoint { e := endpoint("r", "p", "100.64.0.1"); e.PodUID = "other"; return e }(),
+			"", "",
+		},
 		{"a pod that is not there, at another's address", endpoint("r", "nobody", "100.64.0.1"), "", ""},
 		{"a pod that is not among ours, at a node's address", endpoint("r", "nobody", "172.18.0.2"), "172.18.0.2:8080", ""},
 	} {
@@ -243,10 +246,18 @@ func TestATenantsServiceAnswersForNames(t *testing.T) {
 	}, w.graph, w.cluster)
 	w.setNamespace("kube-system", nil)
 	s := service("r", "names", "10.96.0.7")
-	s.Ports = []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 5353}, {Name: "dns-tcp", Protocol: model.TCP, Port: 5353}, {Name: "metrics", Protocol: model.TCP, Port: 53}}
+	s.Ports = []model.ServicePort{
+		{Name: "dns", Protocol: model.UDP, Port: 5353},
+		{Name: "dns-tcp", Protocol: model.TCP, Port: 5353},
+		{Name: "metrics", Protocol: model.TCP, Port: 53},
+	}
 	w.setService(s)
 	e := slice("r", "names-1", "names")
-	e.Ports = []model.SlicePort{{Name: "dns", Protocol: model.UDP, Port: 53}, {Name: "dns-tcp", Protocol: model.TCP, Port: 53}, {Name: "metrics", Protocol: model.TCP, Port: 9153}}
+	e.Ports = []model.SlicePort{
+		{Name: "dns", Protocol: model.UDP, Port: 53},
+		{Name: "dns-tcp", Protocol: model.TCP, Port: 53},
+		{Name: "metrics", Protocol: model.TCP, Port: 9153},
+	}
 	e.Endpoints = []model.Endpoint{endpoint("r", "p", "100.64.0.1")}
 	w.setSlice(e)
 	n := network("red", "front", "10.0.0.0/24")
@@ -306,7 +317,8 @@ func TestAddressesOfALoadBalancer(t *testing.T) {
 	n.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 	w.setNetwork(n)
 	w.settle()
-	if to, has := w.lbs("r", "web")["red"][public+":80"]; has && !slices.Contains(w.services[s.Key].Assigned.Addresses, netip.MustParseAddr(public)) {
+	if to, has := w.lbs("r", "web")["red"][public+":80"]; has &&
+		!slices.Contains(w.services[s.Key].Assigned.Addresses, netip.MustParseAddr(public)) {
 		t.Errorf("an address of the Network's own range leads to %s", to)
 	}
 	w.setNetwork(network("red", "front", "10.0.0.0/24"))

@@ -288,14 +288,25 @@ func TestRangesThatAreNotServed(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"a subnet's":                   {ranged("red", "10.0.0.128/25"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`},
-		"around a subnet":              {ranged("red", "10.0.0.0/16"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`},
-		"the cluster's own":            {ranged("red", "10.96.5.0/24"), model.ReasonServiceCIDROverlaps, "overlaps 10.96.0.0/16, the cluster's own range of Services"},
-		"the API's address":            {ranged("red", "10.95.0.0/24"), model.ReasonServiceCIDROverlaps, "holds 10.95.0.1, the address of Service default/kubernetes"},
-		"link-local":                   {ranged("red", "169.254.0.0/24"), model.ReasonServiceCIDRInvalid, "lies in 169.254.0.0/16"},
-		"too large":                    {ranged("red", "8.0.0.0/7"), model.ReasonServiceCIDRInvalid, "too large"},
-		"unreadable":                   {func() model.Network { n := ranged("red"); n.ServiceCIDRsError = "x"; return n }(), model.ReasonServiceCIDRInvalid, "serviceCIDRs: x"},
-		"of a flat Network":            {func() model.Network { n := ranged("red", "10.9.0.0/24"); n.Type = model.Flat; return n }(), model.ReasonServiceCIDRInvalid, "only a Network of type vpc"},
+		"a subnet's": {
+			ranged("red", "10.0.0.128/25"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`,
+		},
+		"around a subnet": {ranged("red", "10.0.0.0/16"), model.ReasonServiceCIDROverlaps, `overlaps subnet "front" (10.0.0.0/24)`},
+		"the cluster's own": {
+			ranged("red", "10.96.5.0/24"), model.ReasonServiceCIDROverlaps, "overlaps 10.96.0.0/16, the cluster's own range of Services",
+		},
+		"the API's address": {
+			ranged("red", "10.95.0.0/24"), model.ReasonServiceCIDROverlaps, "holds 10.95.0.1, the address of Service default/kubernetes",
+		},
+		"link-local": {ranged("red", "169.254.0.0/24"), model.ReasonServiceCIDRInvalid, "lies in 169.254.0.0/16"},
+		"too large":  {ranged("red", "8.0.0.0/7"), model.ReasonServiceCIDRInvalid, "too large"},
+		"unreadable": {
+			func() model.Network { n := ranged("red"); n.ServiceCIDRsError = "x"; return n }(), model.ReasonServiceCIDRInvalid, "serviceCIDRs: x",
+		},
+		"of a flat Network": {
+			func() model.Network { n := ranged("red", "10.9.0.0/24"); n.Type = model.Flat; return n }(), model.ReasonServiceCIDRInvalid,
+			"only a Network of type vpc",
+		},
 		"beside one that is all right": {ranged("red", "10.0.0.0/16", "fd09::/112"), model.ReasonServiceCIDROverlaps, "overlaps subnet"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -344,7 +355,8 @@ func TestARangeFollowsTheInfrastructure(t *testing.T) {
 	n.Addresses = []netip.Addr{at("10.9.0.3")}
 	w.setNode(n)
 	w.wantOwn(t, "r", "web", "red: 10.9.0.1")
-	if c := w.condition("red", model.ConditionCIDRConflict); !strings.Contains(c.Message, "service range 10.9.0.0/29 holds the address 10.9.0.3 of a node: pods cannot dial it") {
+	if c := w.condition("red", model.ConditionCIDRConflict); !strings.Contains(c.Message,
+		"service range 10.9.0.0/29 holds the address 10.9.0.3 of a node: pods cannot dial it") {
 		t.Errorf("condition %+v", c)
 	}
 	w.deleteNode("n2")

@@ -11,8 +11,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// TestAStrangersNumbersTakeNothingFromOthersRules: in a Network that two tenants share, evil's pods give a name 5,120 numbers. A policy of acme about any pod keeps the number
-// of acme's own pods, and the operator's rules that deny and pass by name deny all ports of evil's pods and of no others. The control is evil with few numbers.
+// TestAStrangersNumbersTakeNothingFromOthersRules: in a Network that two tenants share, evil's pods give a name 5,120 numbers. A
+// policy of acme about any pod keeps the number of acme's own pods, and the operator's rules that deny and pass by name deny all
+// ports of evil's pods and of no others. The control is evil with few numbers.
 func TestAStrangersNumbersTakeNothingFromOthersRules(t *testing.T) {
 	const pods, each = 20, 256
 	w := newWorld()

@@ -50,7 +50,9 @@ func newStage(t *testing.T) *stage {
 	if _, err := s.central.SBCtl(t.Context(), "init"); err != nil {
 		t.Fatal(err)
 	}
-	s.chassis, err = ovn.StartChassis(t.Context(), ovn.ChassisOptions{Dir: dir, Name: "n1", Southbound: s.central.SBAddress(), Datapath: datapath})
+	s.chassis, err = ovn.StartChassis(t.Context(), ovn.ChassisOptions{
+		Dir: dir, Name: "n1", Southbound: s.central.SBAddress(), Datapath: datapath,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,9 @@ func (s *stage) behind(ns, service string, v6 bool, pods ...string) {
 	e := model.Slice{
 		Key: model.SliceKey{Namespace: ns, Name: name}, UID: "uid-" + name, Service: service,
 		Ports: []model.SlicePort{
-			{Name: "tcp", Protocol: model.TCP, Port: 8080}, {Name: "udp", Protocol: model.UDP, Port: 8080}, {Name: "sctp", Protocol: model.SCTP, Port: 8080},
+			{Name: "tcp", Protocol: model.TCP, Port: 8080},
+			{Name: "udp", Protocol: model.UDP, Port: 8080},
+			{Name: "sctp", Protocol: model.SCTP, Port: 8080},
 		},
 	}
 	for _, p := range pods {
@@ -164,7 +168,9 @@ func dualService(ns, name string) model.Service {
 		s.ClusterIPs = append(s.ClusterIPs, netip.MustParseAddrPort(vip).Addr())
 	}
 	s.Ports = []model.ServicePort{
-		{Name: "tcp", Protocol: model.TCP, Port: 80}, {Name: "udp", Protocol: model.UDP, Port: 80}, {Name: "sctp", Protocol: model.SCTP, Port: 80},
+		{Name: "tcp", Protocol: model.TCP, Port: 80},
+		{Name: "udp", Protocol: model.UDP, Port: 80},
+		{Name: "sctp", Protocol: model.SCTP, Port: 80},
 	}
 	return s
 }

@@ -96,7 +96,8 @@ func TestBadInput(t *testing.T) {
 	}{
 		{
 			name: "no such network", network: network("red", "a", "10.0.0.0/24"),
-			bad: pod("team", "bad", "nowhere"), reason: model.ReasonNetworkNotFound, says: `"nowhere", which the pod's label atoll.dev/network names, does not exist`,
+			bad: pod("team", "bad", "nowhere"), reason: model.ReasonNetworkNotFound,
+			says: `"nowhere", which the pod's label atoll.dev/network names, does not exist`,
 		},
 		{
 			name: "no default network", network: network("red", "a", "10.0.0.0/24"),
@@ -104,11 +105,13 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name: "address outside", network: network("red", "a", "10.0.0.0/24"),
-			bad: asking("team", "bad", "red", model.NICRequest{IP: at("10.9.0.1")}), reason: model.ReasonAddressOutsideSubnet, says: "outside of every subnet",
+			bad: asking("team", "bad", "red", model.NICRequest{IP: at("10.9.0.1")}), reason: model.ReasonAddressOutsideSubnet,
+			says: "outside of every subnet",
 		},
 		{
 			name: "address outside of the subnet it names", network: network("red", "a", "10.0.0.0/24", "b", "10.0.1.0/24"),
-			bad: asking("team", "bad", "red", model.NICRequest{Subnet: "a", IP: at("10.0.1.5")}), reason: model.ReasonAddressOutsideSubnet, says: `outside of subnet "a"`,
+			bad: asking("team", "bad", "red", model.NICRequest{Subnet: "a", IP: at("10.0.1.5")}), reason: model.ReasonAddressOutsideSubnet,
+			says: `outside of subnet "a"`,
 		},
 		{
 			name: "the gateway's address", network: network("red", "a", "10.0.0.0/24"),
@@ -117,7 +120,8 @@ func TestBadInput(t *testing.T) {
 		{
 			name: "address in use", network: network("red", "a", "10.0.0.0/24"),
 			before: []model.Pod{asking("team", "first", "red", model.NICRequest{IP: at("10.0.0.9")})},
-			bad:    asking("team", "bad", "red", model.NICRequest{IP: at("10.0.0.9")}), reason: model.ReasonAddressInUse, says: "in use by pod team/first",
+			bad:    asking("team", "bad", "red", model.NICRequest{IP: at("10.0.0.9")}), reason: model.ReasonAddressInUse,
+			says: "in use by pod team/first",
 		},
 		{
 			name: "no such subnet", network: network("red", "a", "10.0.0.0/24"),
@@ -139,7 +143,8 @@ func TestBadInput(t *testing.T) {
 		},
 		{
 			name: "namespace of another tenant", network: tenantNetwork("acme", "red", "a", "10.0.0.0/24"),
-			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkNotFound, says: `"red", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`,
+			bad: pod("team", "bad", "red"), reason: model.ReasonNetworkNotFound,
+			says: `"red", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "team"`,
 		},
 		{
 			name: "namespace not selected", network: func() model.Network {
@@ -404,7 +409,8 @@ func TestAPodThatTheDatabaseRefusesIsInTheStatus(t *testing.T) {
 	w.settle()
 	owner := nb.PodOwner("team", "p")
 	w.state.Refused(owner, "no room")
-	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonDatabaseRefused || !strings.Contains(c.Message, "no room") {
+	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonDatabaseRefused ||
+		!strings.Contains(c.Message, "no room") {
 		t.Errorf("condition %+v", c)
 	}
 	w.state.Committed(owner)
@@ -431,10 +437,12 @@ func TestAPodThatNothingCanBeWrittenOnHoldsNothing(t *testing.T) {
 	w.setPod(full)
 	w.settle()
 	events := w.eventsOf(full.Key.String())
-	if w.hasPort(full) || len(events) == 0 || events[len(events)-1] != (model.Problem{Reason: model.ReasonAnnotationRefused, Message: "too long"}) {
+	if w.hasPort(full) || len(events) == 0 ||
+		events[len(events)-1] != (model.Problem{Reason: model.ReasonAnnotationRefused, Message: "too long"}) {
 		t.Errorf("port %v, events %+v", w.hasPort(full), events)
 	}
-	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonAnnotationRefused || w.status("red").Pods != 0 {
+	if c := w.condition("red", model.ConditionPodsAttached); c.Status || c.Reason != model.ReasonAnnotationRefused ||
+		w.status("red").Pods != 0 {
 		t.Errorf("%d pods, %+v", w.status("red").Pods, c)
 	}
 	other := asking("a", "other", "red", only)

@@ -40,13 +40,16 @@ func TestNothingIsOpenBeforeItsRows(t *testing.T) {
 		}
 	}
 	porthole := model.PortholeAddresses()[0].Addr()
-	if got, want := asksFrom(t, g.red, porthole, "tcp", netip.AddrPortFrom(g.own("r", "server", false), 80).String()), "server sees "+porthole.String(); got != want {
+	if got, want := asksFrom(t, g.red, porthole,
+		"tcp", netip.AddrPortFrom(g.own("r", "server", false), 80).String()), "server sees "+porthole.String(); got != want {
 		t.Errorf("the node: %q, want %q", got, want)
 	}
 
 	// Subnets may lie among faces: what comes from there is the Network's own pods'.
 	among := network("among")
-	among.Subnets = []model.Subnet{{Name: "pods", CIDRs: []netip.Prefix{netip.MustParsePrefix("100.64.128.0/24"), netip.MustParsePrefix("fd64:a701::1:0:0:0/96")}}}
+	among.Subnets = []model.Subnet{
+		{Name: "pods", CIDRs: []netip.Prefix{netip.MustParsePrefix("100.64.128.0/24"), netip.MustParsePrefix("fd64:a701::1:0:0:0/96")}},
+	}
 	g.setNetwork(among)
 	g.setNamespace("m", map[string]string{model.LabelNetwork: "among"})
 	one, two := g.pod("m", "one"), g.pod("m", "two")
@@ -66,8 +69,8 @@ func TestNothingIsOpenBeforeItsRows(t *testing.T) {
 	g.enters("a pod of blue, to red without peers and rows", "b", "client", true)
 }
 
-// A Network that serves one and uses another answers those whom it serves, though it may not dial them, and for as long as it serves them. Its
-// pods reach themselves by their faces and by Services.
+// A Network that serves one and uses another answers those whom it serves, though it may not dial them, and for as long as it
+// serves them. Its pods reach themselves by their faces and by Services.
 func TestInTheMiddleOfPeersWithPackets(t *testing.T) {
 	g := newPeerStage(t)
 	server, client := g.pod("r", "server"), g.pod("b", "client")

@@ -100,7 +100,8 @@ func TestFormerGroupsAreFew(t *testing.T) {
 	for _, backends := range got {
 		networks[strings.Contains(backends, "10.0.0.")]++
 	}
-	if networks[true] != 4 || networks[false] > 4 || !slices.ContainsFunc(got, func(b string) bool { return strings.Contains(b, "192.0.2.9:") }) {
+	if networks[true] != 4 || networks[false] > 4 ||
+		!slices.ContainsFunc(got, func(b string) bool { return strings.Contains(b, "192.0.2.9:") }) {
 		t.Errorf("kept: %q", got)
 	}
 	w.turn(time.Unix(2000, 0))

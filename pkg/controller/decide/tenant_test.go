@@ -23,7 +23,8 @@ func (w *world) tenantCondition(name, kind string) model.Condition {
 	return model.Condition{}
 }
 
-// TestATenantHasItsDefaultNetwork: it is made with the Tenant, pods of its namespaces join it, and it goes with the Tenant, once its pods have.
+// TestATenantHasItsDefaultNetwork: it is made with the Tenant, pods of its namespaces join it, and it goes with the Tenant, once
+// its pods have.
 func TestATenantHasItsDefaultNetwork(t *testing.T) {
 	w := newWorld()
 	w.setTenant(tenant("acme"))
@@ -54,7 +55,8 @@ func TestATenantHasItsDefaultNetwork(t *testing.T) {
 	if diff := cmp.Diff(want, w.tenants.statuses["acme"]); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(model.TenantRole{Tenant: "acme", TenantUID: "uid-tenant-acme", Networks: []string{"acme"}}, w.tenants.roles["acme"]); diff != "" {
+	if diff := cmp.Diff(model.TenantRole{Tenant: "acme", TenantUID: "uid-tenant-acme", Networks: []string{"acme"}},
+		w.tenants.roles["acme"]); diff != "" {
 		t.Errorf("role (-want +got):\n%s", diff)
 	}
 	w.endTenant("acme")

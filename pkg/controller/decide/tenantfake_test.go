@@ -77,7 +77,8 @@ func (c *cluster) MakeNetwork(want model.DefaultNetwork) {
 		c.patches++
 		c.tenants.made++
 		n := tenantNetwork(want.Tenant, want.Tenant, "s", "10.0.0.0/29")
-		n.UID, n.TenantUID, n.Created, n.Generation = fmt.Sprintf("uid-%s-for-it-%d", want.Tenant, c.tenants.made), want.TenantUID, time.Unix(2, 0), 1
+		n.UID, n.TenantUID, n.Created, n.Generation = fmt.Sprintf("uid-%s-for-it-%d", want.Tenant, c.tenants.made), want.TenantUID, time.Unix(2,
+			0), 1
 		c.networks[n.Name], c.changes.Networks[n.Name] = &n, &n
 	})
 }

@@ -80,7 +80,8 @@ func TestQuotaOfServices(t *testing.T) {
 		t.Errorf("written (-want +got):\n%s", diff)
 	}
 	s := w.tenants.statuses["acme"]
-	if diff := cmp.Diff([]model.QuotaStatus{{Resource: "gateways", Hard: 9}, {Resource: "services", Used: 3, Hard: 2}}, s.Quotas); diff != "" || s.Services != 3 {
+	if diff := cmp.Diff([]model.QuotaStatus{{Resource: "gateways", Hard: 9}, {Resource: "services", Used: 3, Hard: 2}},
+		s.Quotas); diff != "" || s.Services != 3 {
 		t.Errorf("%d counted (-want +got):\n%s", s.Services, diff)
 	}
 	// A newcomer takes nothing from anybody.

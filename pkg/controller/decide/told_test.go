@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestANetworkSaysLittleAtATime: however many of its subnets are wrong, and its status has them all. The control is one with few. When they are mended one after the other, the rest are said.
+// TestANetworkSaysLittleAtATime: however many of its subnets are wrong, and its status has them all. The control is one with few.
+// When they are mended one after the other, the rest are said.
 func TestANetworkSaysLittleAtATime(t *testing.T) {
 	overlapping := func(n, from int) []string {
 		words := []string{"first", "10.0.0.0/24"}

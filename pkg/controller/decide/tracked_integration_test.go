@@ -16,9 +16,10 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestDatagramsSentTooEarlyWithPackets: pods send datagrams, each from one port all the time, to addresses that nobody serves. They are refused; and when
-// somebody serves the addresses, the same ports are answered. Without the rows that refuse, they never are. Datagrams that nobody answers arrive at whom a
-// Service leads to, each of them: what has no answer begins anew with each datagram, as connection tracking sees it.
+// TestDatagramsSentTooEarlyWithPackets: pods send datagrams, each from one port all the time, to addresses that nobody serves.
+// They are refused; and when somebody serves the addresses, the same ports are answered. Without the rows that refuse, they never
+// are. Datagrams that nobody answers arrive at whom a Service leads to, each of them: what has no answer begins anew with each
+// datagram, as connection tracking sees it.
 func TestDatagramsSentTooEarlyWithPackets(t *testing.T) {
 	t.Run("refused", func(t *testing.T) { sentTooEarly(t, false) })
 	t.Run("control", func(t *testing.T) { sentTooEarly(t, true) })
@@ -100,7 +101,8 @@ func sentTooEarly(t *testing.T, control bool) {
 	quiet, quietNode := g.listens(g.pod("r", "silent"), quietPort), g.listens(g.node, quietPort)
 	unanswered := [2]string{"10.96.0.17:80", "[fd96::17]:80"}
 	next := [2]string{
-		netip.AddrPortFrom(g.face("r", "silent", false).Next(), 8080).String(), netip.AddrPortFrom(g.face("r", "silent", true).Next(), 8080).String(),
+		netip.AddrPortFrom(g.face("r", "silent", false).Next(), 8080).String(),
+		netip.AddrPortFrom(g.face("r", "silent", true).Next(), 8080).String(),
 	}
 	if control {
 		// Nobody makes the rows anew meanwhile.

@@ -272,7 +272,11 @@ func TestSlicesOfAnAttackerWithPackets(t *testing.T) {
 		leads    []netip.AddrPort
 		answered string
 	}{
-		{"an address that both Networks have", by(func(*model.Endpoint) {}), []netip.AddrPort{netip.AddrPortFrom(s.own("r", "one", false), 8080)}, "red one sees " + s.own("r", "client", false).String()},
+		{
+			"an address that both Networks have", by(func(*model.Endpoint) {}),
+			[]netip.AddrPort{netip.AddrPortFrom(s.own("r", "one", false), 8080)},
+			"red one sees " + s.own("r", "client", false).String(),
+		},
 		{"the victim's name, in the attacker's namespace", by(func(e *model.Endpoint) {
 			e.Pod = model.PodKey{Namespace: "r", Name: "victim"}
 		}), nil, "connection refused"},

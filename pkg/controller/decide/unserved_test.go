@@ -11,8 +11,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// The porthole answers questions for names, also where the address for them lies in a service range of the Network's own, in which all else that nobody
-// serves is refused.
+// The porthole answers questions for names, also where the address for them lies in a service range of the Network's own, in
+// which all else that nobody serves is refused.
 func TestNamesAreAskedForInOwnServiceRanges(t *testing.T) {
 	settings := withFaces("100.64.0.0/10")
 	settings.NameServers = []netip.Addr{at("10.9.0.10"), at("192.0.2.53")}
@@ -57,7 +57,10 @@ func TestNodesInOwnServiceRanges(t *testing.T) {
 	w.setNetwork(red)
 	host := node("host", 2)
 	for _, test := range []struct{ address, refused string }{
-		{"192.0.2.9", "10.8.0.0/30"}, {"10.8.0.1", "{10.8.0.0, 10.8.0.2/31}"}, {"10.8.0.2", "{10.8.0.0/31, 10.8.0.3}"}, {"192.0.2.9", "10.8.0.0/30"},
+		{"192.0.2.9", "10.8.0.0/30"},
+		{"10.8.0.1", "{10.8.0.0, 10.8.0.2/31}"},
+		{"10.8.0.2", "{10.8.0.0/31, 10.8.0.3}"},
+		{"192.0.2.9", "10.8.0.0/30"},
 	} {
 		host.Addresses = []netip.Addr{at(test.address)}
 		w.setNode(host)

@@ -17,9 +17,9 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestClientsOfAPodThatVanishesWithPackets: a pod behind a Service is deleted by force, and says nothing to its clients. One that dials again from the same
-// port has another endpoint, one that goes on has its connection reset, and a consumer's node forgets, too. A connection to a pod that only left the
-// Service goes on, until that pod vanishes.
+// TestClientsOfAPodThatVanishesWithPackets: a pod behind a Service is deleted by force, and says nothing to its clients. One that
+// dials again from the same port has another endpoint, one that goes on has its connection reset, and a consumer's node forgets,
+// too. A connection to a pod that only left the Service goes on, until that pod vanishes.
 func TestClientsOfAPodThatVanishesWithPackets(t *testing.T) {
 	g := newPeerStage(t)
 	g.plugNode()
@@ -136,8 +136,9 @@ func TestClientsOfAPodThatVanishesWithPackets(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLedToVanishedEndpointsWithPackets: a pod of the default Network dials an address that nothing translates there, and that is in the load balancer
-// of vanished endpoints with a face. It is not led there. At the default Network's own router it would be, past the guard.
+// TestNobodyIsLedToVanishedEndpointsWithPackets: a pod of the default Network dials an address that nothing translates there, and
+// that is in the load balancer of vanished endpoints with a face. It is not led there. At the default Network's own router it
+// would be, past the guard.
 func TestNobodyIsLedToVanishedEndpointsWithPackets(t *testing.T) {
 	g := newFaceStage(t)
 	client := g.pod("a", "client")

@@ -35,8 +35,8 @@ func (w *world) vanished(t *testing.T, owner nb.Owner) map[string]string {
 	return out
 }
 
-// TestEndpointsByTCPThatHaveVanished: nodes forget connections to a pod that is deleted by force, by its own address and by its face; not those to a pod
-// that leaves or ends, and nothing by an address that may be somebody else's in another Network.
+// TestEndpointsByTCPThatHaveVanished: nodes forget connections to a pod that is deleted by force, by its own address and by its
+// face; not those to a pod that leaves or ends, and nothing by an address that may be somebody else's in another Network.
 func TestEndpointsByTCPThatHaveVanished(t *testing.T) {
 	w, change := departing(t)
 	red := *w.networks["red"]

@@ -27,8 +27,8 @@ func atPorts(first uint16, ports int) model.Service {
 	return s
 }
 
-// TestNewVariablesAreBounded: each new port of Services that go by place has ovn-northd compute everything anew. A tenant brings 32 within ten minutes, and
-// waits for more; those that it had cost nothing again; and others are not kept from theirs.
+// TestNewVariablesAreBounded: each new port of Services that go by place has ovn-northd compute everything anew. A tenant brings
+// 32 within ten minutes, and waits for more; those that it had cost nothing again; and others are not kept from theirs.
 func TestNewVariablesAreBounded(t *testing.T) {
 	w, _ := zonedWorld(t)
 	w.setNamespace("other", map[string]string{model.LabelNetwork: "red"})

@@ -79,7 +79,8 @@ func TestViewsShowOnesOwn(t *testing.T) {
 	late.VPCID, late.Created = "v", time.Unix(2, 0)
 	w.setNetwork(late)
 	tick()
-	if v := w.views[model.ViewKey{Namespace: "a", Network: "late"}]; v.Phase != model.Failed || v.Reason != model.ReasonVPCIDInUse || strings.Contains(v.Message, "rival") {
+	if v := w.views[model.ViewKey{Namespace: "a", Network: "late"}]; v.Phase != model.Failed || v.Reason != model.ReasonVPCIDInUse ||
+		strings.Contains(v.Message, "rival") {
 		t.Errorf("a sees %+v", v)
 	}
 	if c := w.condition("late", model.ConditionReady); !strings.Contains(c.Message, "rival") {

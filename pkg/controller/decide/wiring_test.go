@@ -22,8 +22,8 @@ type wire struct {
 	heard []int
 }
 
-// TestTheWiringIsDrawn compares the picture in engine.md with what NewState has wired. It reads the topics that the parts of a State have, and does not
-// run a pass.
+// TestTheWiringIsDrawn compares the picture in engine.md with what NewState has wired. It reads the topics that the parts of a
+// State have, and does not run a pass.
 func TestTheWiringIsDrawn(t *testing.T) {
 	t.Parallel()
 	state := reflect.ValueOf(decide.NewState(defaults, graph.New(), decide.Discard{})).Elem()
@@ -66,8 +66,8 @@ func stageNames(order reflect.Value) []string {
 	return names
 }
 
-// wiresOf finds the topics of a State. A topic is called after the field of the State whose part has it. Parts that have another part's topic, too, come
-// later than that one, or deeper: what is nearest to the State is looked at first.
+// wiresOf finds the topics of a State. A topic is called after the field of the State whose part has it. Parts that have another
+// part's topic, too, come later than that one, or deeper: what is nearest to the State is looked at first.
 func wiresOf(state reflect.Value) []wire {
 	type place struct {
 		part  string

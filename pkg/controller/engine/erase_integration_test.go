@@ -60,7 +60,8 @@ const ourRows = `--id=@port create Logical_Switch_Port name=our-port MARK
 
 func nbctl(t *testing.T, c *ovn.Central, commands string) {
 	t.Helper()
-	commands = strings.NewReplacer("MARK", "external_ids:atoll.dev/owner=Network/red", "SAMPLES", "external_ids:atoll.dev/owner="+nb.SampleOwner).Replace(commands)
+	commands = strings.NewReplacer("MARK", "external_ids:atoll.dev/owner=Network/red", "SAMPLES",
+		"external_ids:atoll.dev/owner="+nb.SampleOwner).Replace(commands)
 	if _, err := c.NBCtl(t.Context(), strings.Fields(commands)...); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func databaseOf(c *ovn.Central) ovsdb.Config {
 	return ovsdb.Config{Addresses: []string{c.NBAddress()}, Log: slog.New(slog.DiscardHandler)}
 }
 
-// TestErase: rows of ours go, of each table and wherever they are; the database is what it was before we came, with options as they were, and a second erasure changes nothing.
+// TestErase: rows of ours go, of each table and wherever they are; the database is what it was before we came, with options as
+// they were, and a second erasure changes nothing.
 func TestErase(t *testing.T) {
 	for _, before := range []string{"", "true", "false"} {
 		t.Run("option "+before, func(t *testing.T) {
@@ -161,7 +163,8 @@ func TestEraseWaits(t *testing.T) {
 	central := ovn.Start(t, false)
 	nbctl(t, central, "init")
 	central.Kill("nb")
-	if _, err := (Erasure{Database: databaseOf(central), Epoch: "clean", Patience: time.Second}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), central.NBAddress()) {
+	if _, err := (Erasure{Database: databaseOf(central), Epoch: "clean", Patience: time.Second}).Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), central.NBAddress()) {
 		t.Errorf("without a database: %v", err)
 	}
 	done := make(chan error, 1)

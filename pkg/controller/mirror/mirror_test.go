@@ -13,7 +13,11 @@ import (
 // TestFaces: where pods of other Networks reach those of one, its mirror has faces, of those that have one.
 func TestFaces(t *testing.T) {
 	addr := netip.MustParseAddr
-	slice := model.Slice{Service: "web", Endpoints: []model.Endpoint{{Address: addr("100.64.0.1")}, {Address: addr("100.64.0.2")}, {Address: addr("100.64.0.3")}, {Address: addr("192.0.2.1")}}}
+	slice := model.Slice{
+		Service: "web", Endpoints: []model.Endpoint{
+			{Address: addr("100.64.0.1")}, {Address: addr("100.64.0.2")}, {Address: addr("100.64.0.3")}, {Address: addr("192.0.2.1")},
+		},
+	}
 	places := map[netip.Addr]mirror.Place{
 		addr("100.64.0.1"): {Network: "red", Address: addr("10.0.0.5"), Faces: true},
 		addr("100.64.0.2"): {Network: "red", Address: addr("10.0.0.6"), Faces: true},
@@ -44,7 +48,8 @@ func TestOf(t *testing.T) {
 		e.Address = netip.MustParseAddr(own)
 		return e
 	}
-	one, two, same, lost, mixed := pod("one", "100.64.0.1"), pod("two", "100.64.0.2"), pod("same", "100.64.0.3"), pod("lost", "100.64.0.4"), pod("mixed", "100.64.0.5")
+	one, two, same, lost, mixed := pod("one", "100.64.0.1"), pod("two", "100.64.0.2"), pod("same",
+		"100.64.0.3"), pod("lost", "100.64.0.4"), pod("mixed", "100.64.0.5")
 	two.Ready = false
 	places := map[string]mirror.Place{
 		"one":   {Network: "red", Address: netip.MustParseAddr("10.0.0.5")},

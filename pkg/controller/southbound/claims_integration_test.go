@@ -154,7 +154,8 @@ func TestFalseChassisGo(t *testing.T) {
 	if have := sb("--bare", "--columns=name", "list", "Chassis"); len(strings.Fields(have)) != len(nodeAddresses) {
 		t.Errorf("there are chassis %s", have)
 	}
-	if events, err := c.Kube.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{}); err != nil || len(events.Items) != 1 {
+	if events, err := c.Kube.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{}); err != nil ||
+		len(events.Items) != 1 {
 		t.Errorf("%d Events within a minute, want one: %v", len(events.Items), err)
 	}
 }

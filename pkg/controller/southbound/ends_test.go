@@ -42,13 +42,31 @@ func TestFalseEnds(t *testing.T) {
 		m    machines
 		want []falseEnd
 	}{
-		"its own":            {ovsdb.TunnelEnds{Name: "n1", Hostname: "n1", Addresses: addrs("192.0.2.1")}, known(nodes, reports), nil},
-		"nobody's":           {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("203.0.113.1")}, known(nodes, reports), nil},
-		"another's":          {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.2")}, known(nodes, reports), []falseEnd{{"n1", "n2", addrs("192.0.2.2")[0], false}}},
-		"another's, too":     {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.1", "192.0.2.2")}, known(nodes, reports), []falseEnd{{"n1", "n2", addrs("192.0.2.2")[0], false}}},
-		"another's tunnel":   {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("198.51.100.2")}, known(nodes, reports), []falseEnd{{"n1", "n2", addrs("198.51.100.2")[0], false}}},
-		"no address":         {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.1", "")}, known(nodes, reports), []falseEnd{{chassis: "n1"}}},
-		"another's name":     {ovsdb.TunnelEnds{Name: "n1", Hostname: "n2", Addresses: addrs("192.0.2.1")}, known(nodes, reports), []falseEnd{{chassis: "n1", other: "n2"}}},
+		"its own":  {ovsdb.TunnelEnds{Name: "n1", Hostname: "n1", Addresses: addrs("192.0.2.1")}, known(nodes, reports), nil},
+		"nobody's": {ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("203.0.113.1")}, known(nodes, reports), nil},
+		"another's": {
+			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.2")}, known(nodes, reports), []falseEnd{
+				{"n1", "n2", addrs("192.0.2.2")[0], false},
+			},
+		},
+		"another's, too": {
+			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.1", "192.0.2.2")},
+			known(nodes, reports),
+			[]falseEnd{{"n1", "n2", addrs("192.0.2.2")[0], false}},
+		},
+		"another's tunnel": {
+			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("198.51.100.2")},
+			known(nodes, reports),
+			[]falseEnd{{"n1", "n2", addrs("198.51.100.2")[0], false}},
+		},
+		"no address": {
+			ovsdb.TunnelEnds{Name: "n1", Addresses: addrs("192.0.2.1", "")}, known(nodes, reports), []falseEnd{{chassis: "n1"}},
+		},
+		"another's name": {
+			ovsdb.TunnelEnds{Name: "n1", Hostname: "n2", Addresses: addrs("192.0.2.1")},
+			known(nodes, reports),
+			[]falseEnd{{chassis: "n1", other: "n2"}},
+		},
 		"no node's name":     {ovsdb.TunnelEnds{Name: "n1", Hostname: "far", Addresses: addrs("192.0.2.1")}, known(nodes, reports), nil},
 		"a Node without any": {ovsdb.TunnelEnds{Name: "new", Addresses: addrs("192.0.2.2")}, known(nodes, reports), nil},
 		"no Node":            {ovsdb.TunnelEnds{Name: "n9", Addresses: addrs("192.0.2.2")}, known(nodes, reports), nil},

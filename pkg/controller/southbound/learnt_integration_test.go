@@ -132,7 +132,8 @@ func TestPlantedRowsAreNotRead(t *testing.T) {
 	for _, rows := range []int{0, planted} {
 		var args []string
 		for i := range rows {
-			args = append(args, "--", "create", "MAC_Binding", "logical_port=p", fmt.Sprintf("ip=10.0.%d.%d", i/250, i%250), `mac="0a:00:00:00:00:09"`, "datapath="+datapath,
+			args = append(args, "--", "create", "MAC_Binding", "logical_port=p", fmt.Sprintf("ip=10.0.%d.%d", i/250, i%250),
+				`mac="0a:00:00:00:00:09"`, "datapath="+datapath,
 				"--", "create", "FDB", fmt.Sprintf(`mac="0a:00:00:00:%02x:%02x"`, i/250, i%250), "dp_key=1", "port_key=1")
 		}
 		if len(args) > 0 {
@@ -157,7 +158,8 @@ func TestPlantedRowsAreNotRead(t *testing.T) {
 	}
 }
 
-// TestAChassisOfANodeThatIsShutOutGoes at once, although there is a Node of its name; it is deleted anew when the node makes it anew. Others stay.
+// TestAChassisOfANodeThatIsShutOutGoes at once, although there is a Node of its name; it is deleted anew when the node makes it
+// anew. Others stay.
 func TestAChassisOfANodeThatIsShutOutGoes(t *testing.T) {
 	c := ovn.Start(t, true)
 	do := func(args ...string) string {
@@ -168,7 +170,8 @@ func TestAChassisOfANodeThatIsShutOutGoes(t *testing.T) {
 		}
 		return strings.Join(strings.Fields(out), " ")
 	}
-	nodes := kubefake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
+	nodes := kubefake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}})
 	s := Sweeper{
 		Kube: nodes, Southbound: ovsdb.Config{Addresses: []string{c.SBAddress()}, Log: slog.New(slog.DiscardHandler)},
 		Learnt: NewLearnt(prometheus.NewRegistry()), GoneAfter: goneAfter, Log: slog.New(slog.DiscardHandler),

@@ -19,14 +19,15 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// TestPrivateRowsGoWithoutTheirChassis: a row of Chassis_Private whose chassis is gone goes as the chassis would have, when its node is shut out, or has had no Node
-// for some time. That of a Node that is there stays.
+// TestPrivateRowsGoWithoutTheirChassis: a row of Chassis_Private whose chassis is gone goes as the chassis would have, when its
+// node is shut out, or has had no Node for some time. That of a Node that is there stays.
 func TestPrivateRowsGoWithoutTheirChassis(t *testing.T) {
 	central := ovn.Start(t, true)
 	sb := control(t, central.SBCtl)
 	nodes := kubefake.NewClientset()
 	for _, name := range []string{"n1", "out"} {
-		if _, err := nodes.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := nodes.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

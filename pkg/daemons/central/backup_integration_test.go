@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestBackupAndRestore backs both databases up, goes on, loses everything, and restores as docs/design/central.md tells ("A quorum is lost for good",
-// with a backup in place of the file that is left).
+// TestBackupAndRestore backs both databases up, goes on, loses everything, and restores as docs/design/central.md tells ("A
+// quorum is lost for good", with a backup in place of the file that is left).
 func TestBackupAndRestore(t *testing.T) {
 	l := newLab(t)
 	places := []*place{l.place(1, l.central), l.place(2, l.central), l.place(3, l.central)}
@@ -96,8 +96,10 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	_, err = l.nbctl(places, "--wait=sb", "ls-add", "afterwards")
 	must(t, err)
-	south, err := l.sbctl(l.leader(Southbound, places), FullPort, places[0].path("certificates-sb"), "--bare", "--columns=external_ids", "list", "Datapath_Binding")
-	if err != nil || !strings.Contains(south, "name=first") || !strings.Contains(south, "name=afterwards") || strings.Contains(south, "name=later") {
+	south, err := l.sbctl(l.leader(Southbound, places), FullPort, places[0].path("certificates-sb"), "--bare", "--columns=external_ids",
+		"list", "Datapath_Binding")
+	if err != nil || !strings.Contains(south, "name=first") || !strings.Contains(south, "name=afterwards") ||
+		strings.Contains(south, "name=later") {
 		t.Errorf("the southbound database has, %v: %s", err, south)
 	}
 }
@@ -106,7 +108,9 @@ func TestBackupAndRestore(t *testing.T) {
 func (l *lab) restore(p *place, kind Kind, backup string) {
 	l.t.Helper()
 	must(l.t, os.MkdirAll(p.path("data"), 0o700))
-	f := files{programs: Programs{Path: func(name string) string { return filepath.Join(l.ovn, "bin", name) }}, kind: kind, dir: p.path("data")}
+	f := files{
+		programs: Programs{Path: func(name string) string { return filepath.Join(l.ovn, "bin", name) }}, kind: kind, dir: p.path("data"),
+	}
 	_, err := f.tool(l.t.Context(), "create-cluster", f.database(), backup, Remote(p.address, kind.RaftPort()))
 	must(l.t, err)
 	h, err := f.header(l.t.Context(), f.database())

@@ -112,7 +112,8 @@ func northdWorks(l *lab, places []*place) {
 // sbctl adds and removes a row at an address of a member, as somebody with a certificate.
 func (l *lab) sbctl(to *place, port uint16, certificates string, args ...string) (string, error) {
 	out, err := inNamespace(l.hub, l.ovn, "ovn-sbctl", append([]string{
-		"--no-leader-only", "--db=" + Remote(to.address, port), "-p", certificates + "/tls.key", "-c", certificates + "/tls.crt", "-C", to.path("certificates-sb") + "/ca.crt", "--timeout=8",
+		"--no-leader-only", "--db=" + Remote(to.address, port), "-p", certificates + "/tls.key", "-c", certificates + "/tls.crt", "-C",
+		to.path("certificates-sb") + "/ca.crt", "--timeout=8",
 	}, args...)...).CombinedOutput()
 	return string(out), err
 }
@@ -185,7 +186,9 @@ func strangers(l *lab, places []*place) {
 	stolen := l.place(9, l.node)
 	node := stolen.path("certificates-sb")
 	// others are of the central CA, and of no member.
-	others := map[string]string{"a node that is no member": l.place(7, l.central).path("certificates-sb"), "a controller": filepath.Join(l.dir, "controller")}
+	others := map[string]string{
+		"a node that is no member": l.place(7, l.central).path("certificates-sb"), "a controller": filepath.Join(l.dir, "controller"),
+	}
 	certificate, key := l.central.issue(l.t, "atoll-controller")
 	must(l.t, os.MkdirAll(others["a controller"], 0o700))
 	must(l.t, os.WriteFile(others["a controller"]+"/tls.crt", certificate, 0o600))
@@ -240,7 +243,8 @@ func renewal(l *lab, places []*place) {
 			l.inside(p.netns, func() {
 				pair, err := tls.LoadX509KeyPair(p.path("certificates-sb")+"/tls.crt", p.path("certificates-sb")+"/tls.key")
 				must(l.t, err)
-				conn, err := tls.Dial("tcp", netip.AddrPortFrom(p.address, port).String(), &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
+				conn, err := tls.Dial("tcp", netip.AddrPortFrom(p.address, port).String(),
+					&tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true})
 				if err != nil {
 					return
 				}

@@ -60,7 +60,8 @@ type lab struct {
 	// door is where nodes reach it.
 	door *door
 	api  string
-	// starter is a thread that lives as long as the lab: keepers end with the thread that started them, and those that were in a namespace end.
+	// starter is a thread that lives as long as the lab: keepers end with the thread that started them, and those that were in a
+	// namespace end.
 	starter chan func()
 }
 
@@ -80,7 +81,10 @@ func newLab(t *testing.T) *lab {
 	dir, err := os.MkdirTemp("", "central")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	l := &lab{t: t, dir: dir, program: filepath.Join(dir, "atoll-ovn"), ovn: prefix, hub: fmt.Sprintf("acen%d", os.Getpid()), starter: make(chan func())}
+	l := &lab{
+		t: t, dir: dir, program: filepath.Join(dir, "atoll-ovn"), ovn: prefix, hub: fmt.Sprintf("acen%d", os.Getpid()),
+		starter: make(chan func()),
+	}
 	t.Cleanup(func() { close(l.starter) })
 	go func() {
 		runtime.LockOSThread()
@@ -103,7 +107,8 @@ func newLab(t *testing.T) *lab {
 	server := apiserver.Start(t)
 	client, err := kubernetes.NewForConfig(server.RESTConfig())
 	must(t, err)
-	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{})
 	must(t, err)
 	must(t, server.Apply(t.Context(), filepath.Join("..", "..", "..", "dist", "ovn-central")))
 	l.store = Store{Client: client, Namespace: namespace}
@@ -121,8 +126,12 @@ func newLab(t *testing.T) *lab {
 func (l *lab) kubeconfig(name string, as *rest.Config) string {
 	l.t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["lab"] = &clientcmdapi.Cluster{Server: "https://10.71.0.1:6443", TLSServerName: "127.0.0.1", CertificateAuthority: as.CAFile}
-	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{Token: as.BearerToken, Impersonate: as.Impersonate.UserName, ImpersonateGroups: as.Impersonate.Groups}
+	config.Clusters["lab"] = &clientcmdapi.Cluster{
+		Server: "https://10.71.0.1:6443", TLSServerName: "127.0.0.1", CertificateAuthority: as.CAFile,
+	}
+	config.AuthInfos["lab"] = &clientcmdapi.AuthInfo{
+		Token: as.BearerToken, Impersonate: as.Impersonate.UserName, ImpersonateGroups: as.Impersonate.Groups,
+	}
 	config.Contexts["lab"] = &clientcmdapi.Context{Cluster: "lab", AuthInfo: "lab"}
 	config.CurrentContext = "lab"
 	path := filepath.Join(l.dir, name)
@@ -333,8 +342,9 @@ func (a authority) issue(t *testing.T, name string, of ...netip.Addr) (certifica
 		addresses = append(addresses, a.AsSlice())
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: addresses,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: addresses,
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}, a.certificate, private.Public(), a.key)
 	must(t, err)
 	der, err := x509.MarshalECPrivateKey(private)

@@ -14,7 +14,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// linked makes two network namespaces with a link between them, and returns them. The calling thread is in the first one, at 192.0.2.1; 192.0.2.2 and 192.0.2.3 are the second one's.
+// linked makes two network namespaces with a link between them, and returns them. The calling thread is in the first one, at
+// 192.0.2.1; 192.0.2.2 and 192.0.2.3 are the second one's.
 func linked(t *testing.T) (server, client netns.NsHandle) {
 	t.Helper()
 	runtime.LockOSThread() // The thread ends with the test.
@@ -30,7 +31,9 @@ func linked(t *testing.T) (server, client netns.NsHandle) {
 			_ = ns.Close()
 		}
 	})
-	must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "to-client"}, PeerName: "to-server", PeerNamespace: netlink.NsFd(client)}))
+	must(t,
+		netlink.LinkAdd(
+			&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "to-client"}, PeerName: "to-server", PeerNamespace: netlink.NsFd(client)}))
 	for _, end := range []struct {
 		ns        netns.NsHandle
 		link      string
@@ -49,8 +52,8 @@ func linked(t *testing.T) (server, client netns.NsHandle) {
 	return server, client
 }
 
-// TestClientsAreBoundedByAddress: one address has maxOfAddress connections to a database, others get in beside it, and who closes one may have another. The control is the same without
-// the table.
+// TestClientsAreBoundedByAddress: one address has maxOfAddress connections to a database, others get in beside it, and who closes
+// one may have another. The control is the same without the table.
 func TestClientsAreBoundedByAddress(t *testing.T) {
 	server, client := linked(t)
 	for _, bounded := range []bool{false, true} {

@@ -53,7 +53,9 @@ func TestDecide(t *testing.T) {
 	joining := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{member(1, server1), member(2, "")}}
 	begun := Database{Bootstrap: "a", Members: []Member{member(1, ""), member(2, "")}}
 	lostAll := Database{ClusterID: clusterA, Bootstrap: "a", Members: []Member{
-		{Node: "a", Address: at(1), ServerID: server1, Lost: true}, {Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}, {Node: "c", Address: at(3), ServerID: server3, Lost: true},
+		{Node: "a", Address: at(1), ServerID: server1, Lost: true},
+		{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true},
+		{Node: "c", Address: at(3), ServerID: server3, Lost: true},
 	}}
 	givenUp := Database{Before: []string{clusterA}, Held: true}
 	begunAnew := Database{Before: []string{clusterA}, Held: true, Bootstrap: "b", Members: []Member{member(2, "")}}
@@ -64,53 +66,107 @@ func TestDecide(t *testing.T) {
 		record Database
 		says   string
 	}{
-		"nobody has begun":                 {s: Situation{}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}}},
-		"another has begun":                {s: Situation{Record: Database{Bootstrap: "a", Members: []Member{member(1, "")}}}, want: WriteRecord, record: begun},
-		"another makes the cluster":        {s: Situation{Record: begun}, want: Wait, says: "node a"},
-		"and is gone":                      {s: Situation{Record: begun, Abandoned: true}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}}},
-		"we make it":                       {s: Situation{Node: "a", Address: at(1), Record: begun}, want: CreateDraft},
-		"we made it":                       {s: Situation{Node: "a", Address: at(1), Record: begun, Draft: file(clusterA, server1, 1)}, want: WriteRecord, record: joining},
-		"the record has it":                {s: Situation{Node: "a", Address: at(1), Record: joining, Draft: file(clusterA, server1, 1)}, want: Promote},
-		"the cluster is there":             {s: Situation{Record: joining}, want: JoinDraft},
-		"a draft of a cluster not begun":   {s: Situation{Record: joining, Draft: file(clusterB, server2, 2)}, want: MoveDraft},
-		"a draft that was cut short":       {s: Situation{Record: joining, Draft: Header{Form: Foreign}}, want: MoveDraft},
-		"a draft to join with":             {s: Situation{Record: joining, Draft: file(clusterA, server2, 2)}, want: WriteRecord, record: joining.with(member(2, server2))},
-		"all fits":                         {s: Situation{Record: three, File: file(clusterA, server2, 2)}, want: Serve},
-		"a file beside a record lost":      {s: Situation{File: file(clusterA, server2, 2)}, want: Refuse, says: "knows no cluster"},
-		"a file of another cluster":        {s: Situation{Record: three, File: file(clusterB, server2, 2)}, want: Refuse, says: clusterB},
-		"a file of a server before":        {s: Situation{Record: three, File: file(clusterA, server1, 2)}, want: Refuse, says: server1},
-		"a file of another address":        {s: Situation{Record: three, File: file(clusterA, server2, 9)}, want: Refuse, says: "10-0-0-9"},
-		"a file of nothing":                {s: Situation{Record: three, File: Header{Form: Foreign}}, want: Refuse, says: "cannot be read"},
-		"a file of a node that left":       {s: Situation{Record: three.without("b"), File: file(clusterA, server2, 2)}, want: Refuse, says: "no member on this node"},
-		"an empty disk":                    {s: Situation{Record: three}, want: WriteRecord, record: lostOne},
-		"every disk is empty":              {s: Situation{Record: lostAll}, want: Wait, says: "atoll ovn rebuild"},
-		"given up, and nobody has begun":   {s: Situation{Record: givenUp}, want: WriteRecord, record: begunAnew},
-		"a file of a cluster given up":     {s: Situation{Record: givenUp, File: file(clusterA, server2, 2)}, want: MoveFile, says: clusterA},
-		"a draft of a cluster given up":    {s: Situation{Record: begunAnew, Draft: file(clusterA, server2, 2)}, want: MoveDraft, says: clusterA},
-		"given up, another made it":        {s: Situation{Record: Database{ClusterID: clusterB, Before: []string{clusterA}, Members: []Member{member(1, server1)}}, File: file(clusterA, server2, 2)}, want: MoveFile},
-		"an empty disk, recorded":          {s: Situation{Record: lostOne}, want: Wait, says: server2},
-		"the disk is back":                 {s: Situation{Record: lostOne, File: file(clusterA, server2, 2)}, want: WriteRecord, record: three},
-		"the only disk is empty":           {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: WriteRecord, record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}}}},
-		"the only disk is empty, recorded": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}}}}, want: Wait, says: "atoll ovn rebuild"},
+		"nobody has begun": {
+			s: Situation{}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}},
+		},
+		"another has begun": {
+			s: Situation{Record: Database{Bootstrap: "a", Members: []Member{member(1, "")}}}, want: WriteRecord, record: begun,
+		},
+		"another makes the cluster": {s: Situation{Record: begun}, want: Wait, says: "node a"},
+		"and is gone": {
+			s: Situation{Record: begun, Abandoned: true}, want: WriteRecord, record: Database{Bootstrap: "b", Members: []Member{member(2, "")}},
+		},
+		"we make it": {s: Situation{Node: "a", Address: at(1), Record: begun}, want: CreateDraft},
+		"we made it": {
+			s: Situation{Node: "a", Address: at(1), Record: begun, Draft: file(clusterA, server1, 1)}, want: WriteRecord, record: joining,
+		},
+		"the record has it": {
+			s: Situation{Node: "a", Address: at(1), Record: joining, Draft: file(clusterA, server1, 1)}, want: Promote,
+		},
+		"the cluster is there":           {s: Situation{Record: joining}, want: JoinDraft},
+		"a draft of a cluster not begun": {s: Situation{Record: joining, Draft: file(clusterB, server2, 2)}, want: MoveDraft},
+		"a draft that was cut short":     {s: Situation{Record: joining, Draft: Header{Form: Foreign}}, want: MoveDraft},
+		"a draft to join with": {
+			s: Situation{Record: joining, Draft: file(clusterA, server2, 2)}, want: WriteRecord, record: joining.with(member(2, server2)),
+		},
+		"all fits":                    {s: Situation{Record: three, File: file(clusterA, server2, 2)}, want: Serve},
+		"a file beside a record lost": {s: Situation{File: file(clusterA, server2, 2)}, want: Refuse, says: "knows no cluster"},
+		"a file of another cluster":   {s: Situation{Record: three, File: file(clusterB, server2, 2)}, want: Refuse, says: clusterB},
+		"a file of a server before":   {s: Situation{Record: three, File: file(clusterA, server1, 2)}, want: Refuse, says: server1},
+		"a file of another address":   {s: Situation{Record: three, File: file(clusterA, server2, 9)}, want: Refuse, says: "10-0-0-9"},
+		"a file of nothing":           {s: Situation{Record: three, File: Header{Form: Foreign}}, want: Refuse, says: "cannot be read"},
+		"a file of a node that left": {
+			s: Situation{Record: three.without("b"), File: file(clusterA, server2, 2)}, want: Refuse, says: "no member on this node",
+		},
+		"an empty disk":                  {s: Situation{Record: three}, want: WriteRecord, record: lostOne},
+		"every disk is empty":            {s: Situation{Record: lostAll}, want: Wait, says: "atoll ovn rebuild"},
+		"given up, and nobody has begun": {s: Situation{Record: givenUp}, want: WriteRecord, record: begunAnew},
+		"a file of a cluster given up":   {s: Situation{Record: givenUp, File: file(clusterA, server2, 2)}, want: MoveFile, says: clusterA},
+		"a draft of a cluster given up":  {s: Situation{Record: begunAnew, Draft: file(clusterA, server2, 2)}, want: MoveDraft, says: clusterA},
+		"given up, another made it": {
+			s: Situation{
+				Record: Database{ClusterID: clusterB, Before: []string{clusterA}, Members: []Member{member(1, server1)}}, File: file(clusterA, server2,
+					2),
+			}, want: MoveFile,
+		},
+		"an empty disk, recorded": {s: Situation{Record: lostOne}, want: Wait, says: server2},
+		"the disk is back":        {s: Situation{Record: lostOne, File: file(clusterA, server2, 2)}, want: WriteRecord, record: three},
+		"the only disk is empty": {
+			s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}}, want: WriteRecord,
+			record: Database{
+				ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}},
+			},
+		},
+		"the only disk is empty, recorded": {
+			s: Situation{
+				Record: Database{
+					ClusterID: clusterA, Bootstrap: "b", Members: []Member{{Node: "b", Address: at(2), ServerID: server2, Raft: Relayed, Lost: true}},
+				},
+			}, want: Wait, says: "atoll ovn rebuild",
+		},
 		// Files of before there were relays.
-		"a file of before":                               {s: Situation{Record: three.by("", "a", "b", "c"), File: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "a", "c").by(Direct, "b")},
-		"a file of before, recorded":                     {s: Situation{Record: three.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: Serve},
-		"a leader has it join anew":                      {s: Situation{Record: lostOne.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew"},
-		"the others have removed it":                     {s: Situation{Record: three.with(member(2, "")), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew"},
-		"a disk of before is back, another has no relay": {s: Situation{Record: lostOne.by("", "c").by(Direct, "b"), File: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "c").by(Direct, "b")},
+		"a file of before": {
+			s: Situation{Record: three.by("", "a", "b", "c"), File: before(clusterA, server2, 2)}, want: WriteRecord,
+			record: three.by("", "a", "c").by(Direct, "b"),
+		},
+		"a file of before, recorded": {
+			s: Situation{Record: three.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: Serve,
+		},
+		"a leader has it join anew": {
+			s: Situation{Record: lostOne.by(Direct, "a", "b", "c"), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew",
+		},
+		"the others have removed it": {
+			s: Situation{Record: three.with(member(2, "")), File: before(clusterA, server2, 2)}, want: MoveFile, says: "joins anew",
+		},
+		"a disk of before is back, another has no relay": {
+			s: Situation{Record: lostOne.by("", "c").by(Direct, "b"), File: before(clusterA, server2, 2)}, want: WriteRecord,
+			record: three.by("", "c").by(Direct, "b"),
+		},
 		"a disk of before is back, others are lost": {
 			s:    Situation{Record: lostAll.by(Direct, "b"), File: before(clusterA, server2, 2)},
 			want: WriteRecord, record: lostAll.with(Member{Node: "b", Address: at(2), ServerID: server2, Raft: Direct}),
 		},
-		"a file of relays that was removed":    {s: Situation{Record: three.with(member(2, "")), File: file(clusterA, server2, 2)}, want: Refuse, says: server2},
-		"a file of before, of a cluster alone": {s: Situation{Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}.by(Direct, "b"), File: before(clusterA, server2, 2)}, want: Serve},
-		"another has no relays":                {s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: file(clusterA, server2, 2)}, want: MoveDraft},
-		"and a draft for it": {
-			s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: before(clusterA, server2, 2)}, want: WriteRecord, record: three.by("", "a").by(Direct, "b"),
+		"a file of relays that was removed": {
+			s: Situation{Record: three.with(member(2, "")), File: file(clusterA, server2, 2)}, want: Refuse, says: server2,
 		},
-		"a fourth node":                    {s: Situation{Node: "d", Address: at(4), Record: three}, want: Refuse, says: "3 members"},
-		"a node with a member's address":   {s: Situation{Node: "d", Address: at(2), Record: joining}, want: Refuse, says: "node b"},
-		"another address before it joined": {s: Situation{Address: at(7), Record: joining}, want: WriteRecord, record: joining.with(Member{Node: "b", Address: at(7)})},
+		"a file of before, of a cluster alone": {
+			s: Situation{
+				Record: Database{ClusterID: clusterA, Bootstrap: "b", Members: []Member{member(2, server2)}}.by(Direct, "b"), File: before(clusterA,
+					server2, 2),
+			}, want: Serve,
+		},
+		"another has no relays": {
+			s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: file(clusterA, server2, 2)}, want: MoveDraft,
+		},
+		"and a draft for it": {
+			s: Situation{Record: three.with(member(2, "")).by("", "a"), Draft: before(clusterA, server2, 2)}, want: WriteRecord,
+			record: three.by("", "a").by(Direct, "b"),
+		},
+		"a fourth node":                  {s: Situation{Node: "d", Address: at(4), Record: three}, want: Refuse, says: "3 members"},
+		"a node with a member's address": {s: Situation{Node: "d", Address: at(2), Record: joining}, want: Refuse, says: "node b"},
+		"another address before it joined": {
+			s: Situation{Address: at(7), Record: joining}, want: WriteRecord, record: joining.with(Member{Node: "b", Address: at(7)}),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,14 +243,17 @@ Servers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 || !s.has(Northbound, Member{Address: at(2), ServerID: server2}) || s.has(Northbound, Member{Address: at(2), ServerID: server3}) ||
-		s.has(Northbound, Member{Address: at(2), ServerID: server2, Raft: Relayed}) || !s.hearsAll() || s.Servers[0].Heard != 1309*time.Millisecond || !s.Servers[1].Self {
+	if !s.Leads() || s.Ready() != nil || s.ElectionTimer != 4*time.Second || len(s.Servers) != 2 ||
+		!s.has(Northbound, Member{Address: at(2), ServerID: server2}) || s.has(Northbound, Member{Address: at(2), ServerID: server3}) ||
+		s.has(Northbound, Member{Address: at(2), ServerID: server2, Raft: Relayed}) || !s.hearsAll() ||
+		s.Servers[0].Heard != 1309*time.Millisecond || !s.Servers[1].Self {
 		t.Errorf("read %+v", s)
 	}
 	if !s.committed(7) || s.committed(8) {
 		t.Errorf("of 7 entries and two not yet committed, committed are those before %d less %d", s.LogEnd, s.Uncommitted)
 	}
-	if s, err := ParseStatus(strings.Replace(text, "timer: 4000", "timer: 4000 (changing to 8000)", 1)); err != nil || s.ElectionTimer != 4*time.Second {
+	if s, err := ParseStatus(strings.Replace(text, "timer: 4000", "timer: 4000 (changing to 8000)", 1)); err != nil ||
+		s.ElectionTimer != 4*time.Second {
 		t.Errorf("while it changes, the election timer is %v, %v", s.ElectionTimer, err)
 	}
 	for was, becomes := range map[string]string{"Status: cluster member": "Status: joining cluster", "Leader: self": "Leader: unknown"} {

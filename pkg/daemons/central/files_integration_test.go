@@ -96,7 +96,8 @@ func wrongFiles(l *lab, places []*place) {
 		"of the server before": func() string { return filepath.Join(places[1].path("data.before"), "ovnnb_db.db") },
 		"of another cluster": func() string {
 			path := p.path("other.db")
-			out, err := inNamespace(l.hub, l.ovn, "ovsdb-tool", "create-cluster", path, filepath.Join(l.ovn, "usr/share/ovn/ovn-nb.ovsschema"), Remote(p.address, Northbound.RaftPort())).CombinedOutput()
+			out, err := inNamespace(l.hub, l.ovn, "ovsdb-tool", "create-cluster", path, filepath.Join(l.ovn, "usr/share/ovn/ovn-nb.ovsschema"),
+				Remote(p.address, Northbound.RaftPort())).CombinedOutput()
 			if err != nil {
 				l.t.Fatalf("%v: %s", err, out)
 			}
@@ -159,7 +160,8 @@ func fourth(l *lab, places []*place) {
 	l.until("the fourth node is the third member", func() bool { return p.ready(Northbound) && len(p.servers(Northbound)) == 3 })
 }
 
-// TestOneBecomesThree is what applying the overlay ha over the overlay single does: the one member starts anew with another flag, two others join.
+// TestOneBecomesThree is what applying the overlay ha over the overlay single does: the one member starts anew with another flag,
+// two others join.
 func TestOneBecomesThree(t *testing.T) {
 	l := newLab(t)
 	places := []*place{l.place(1, l.central), l.place(2, l.central), l.place(3, l.central)}

@@ -44,7 +44,10 @@ func (l *lab) place(number int, by authority) *place {
 		ns, err := netns.GetFromName(p.netns)
 		must(l.t, err)
 		defer ns.Close()
-		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("port%d", number), MasterIndex: hub.Attrs().Index}, PeerName: "eth0", PeerNamespace: netlink.NsFd(ns)}
+		pair := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("port%d", number), MasterIndex: hub.Attrs().Index}, PeerName: "eth0",
+			PeerNamespace: netlink.NsFd(ns),
+		}
 		must(l.t, netlink.LinkAdd(pair))
 		must(l.t, netlink.LinkSetUp(pair))
 	})
@@ -54,10 +57,12 @@ func (l *lab) place(number int, by authority) *place {
 		must(l.t, netlink.AddrAdd(eth, address(p.address.String()+"/24")))
 		must(l.t, netlink.LinkSetUp(eth))
 	})
-	_, err := l.store.Client.CoreV1().Nodes().Create(l.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.name}}, metav1.CreateOptions{})
+	_, err := l.store.Client.CoreV1().Nodes().Create(l.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.name}},
+		metav1.CreateOptions{})
 	must(l.t, err)
 	status := fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, p.address)
-	_, err = l.store.Client.CoreV1().Nodes().Patch(l.t.Context(), p.name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status")
+	_, err = l.store.Client.CoreV1().Nodes().Patch(l.t.Context(), p.name, types.MergePatchType, []byte(status), metav1.PatchOptions{},
+		"status")
 	must(l.t, err)
 	if by.key != nil {
 		p.certify(by)
@@ -114,7 +119,8 @@ func (p *place) start(what string, more ...string) {
 	if p.asks != "" {
 		api = p.asks
 	}
-	args = append(args, "--kubeconfig="+api, "--namespace="+namespace, "--run="+p.run(), "--certificates="+p.path(certificates), "--schemas="+filepath.Join(p.ovn, "usr/share/ovn"))
+	args = append(args, "--kubeconfig="+api, "--namespace="+namespace, "--run="+p.run(), "--certificates="+p.path(certificates),
+		"--schemas="+filepath.Join(p.ovn, "usr/share/ovn"))
 	log, err := os.OpenFile(p.path(what+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	must(p.t, err)
 	defer log.Close()

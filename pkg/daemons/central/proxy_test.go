@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMembersAreSourcesByThemselves: a member is known by its address as soon as the record is, so that connections of machines on its link do not count as its own.
+// TestMembersAreSourcesByThemselves: a member is known by its address as soon as the record is, so that connections of machines
+// on its link do not count as its own.
 func TestMembersAreSourcesByThemselves(t *testing.T) {
 	t.Parallel()
 	k := NewKeeper(Store{}, Options{Kind: Southbound, Node: "n1", Data: t.TempDir()})

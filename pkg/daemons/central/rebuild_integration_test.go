@@ -27,7 +27,8 @@ import (
 // crowdPods are pods beside those that are measured.
 var crowdPods = flag.Int("pods", 0, "pods of 10.0.0.0/24 in Networks of 200, which have ports and are sent nothing")
 
-// TestRebuild: the files of both databases are lost on all members. Nobody makes others by himself; atoll ovn rebuild does, and pods that run feel nothing.
+// TestRebuild: the files of both databases are lost on all members. Nobody makes others by himself; atoll ovn rebuild does, and
+// pods that run feel nothing.
 func TestRebuild(t *testing.T) {
 	w := newWhole(t)
 	w.expiries()
@@ -121,7 +122,8 @@ func TestRebuild(t *testing.T) {
 	must(t, near.Wait(8000))
 	same, gap := loss(near.End())
 	across, gapAcross := loss(far.End())
-	t.Logf("of %d datagrams, one each ms, lost on the node: %d, longest %d ms; to the other node: %d, longest %d ms", near.Sent(), same, gap, across, gapAcross)
+	t.Logf("of %d datagrams, one each ms, lost on the node: %d, longest %d ms; to the other node: %d, longest %d ms", near.Sent(), same, gap,
+		across, gapAcross)
 	if gap > 100 || gapAcross > 100 {
 		t.Errorf("running pods were cut off")
 	}
@@ -216,7 +218,9 @@ func (w *whole) portsUp() int {
 // rows are what the northbound database has, without what is another's or anew with each.
 func (w *whole) rows() string {
 	var all []string
-	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Port_Group", "Address_Set", "DHCP_Options"} {
+	for _, table := range []string{
+		"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port", "Port_Group", "Address_Set", "DHCP_Options",
+	} {
 		out, err := w.local(Northbound, "--format=csv", "--no-headings", "--columns=external_ids", "list", table)
 		if err != nil {
 			return err.Error()

@@ -89,7 +89,8 @@ func newWhole(t *testing.T) *whole {
 // member is a control plane node that asks for its certificates.
 func (w *whole) member(number int) *place {
 	p := w.place(number, authority{})
-	p.asks = w.kubeconfig(p.name+".member", w.server.As("system:serviceaccount:atoll-system:atoll-ovn-central", "atoll.dev:node:"+p.name, "system:serviceaccounts"))
+	p.asks = w.kubeconfig(p.name+".member",
+		w.server.As("system:serviceaccount:atoll-system:atoll-ovn-central", "atoll.dev:node:"+p.name, "system:serviceaccounts"))
 	return p
 }
 
@@ -109,7 +110,8 @@ func (w *whole) control() {
 	as := w.kubeconfig("controller.kubeconfig", w.server.As("system:serviceaccount:atoll-system:atoll-controller", "system:serviceaccounts"))
 	log, err := os.Create(filepath.Join(w.dir, "controller.log"))
 	must(t, err)
-	w.controller = inNamespace(w.hub, w.ovn, w.build("atoll-controller"), "--kubeconfig="+as, "--nb-record", "--metrics-address=127.0.0.1:9410", "--chassis-gone-after=2s")
+	w.controller = inNamespace(w.hub, w.ovn, w.build("atoll-controller"), "--kubeconfig="+as, "--nb-record",
+		"--metrics-address=127.0.0.1:9410", "--chassis-gone-after=2s")
 	w.controller.Stdout, w.controller.Stderr = log, log
 	w.run(w.controller)
 	t.Cleanup(func() {
@@ -135,7 +137,8 @@ func (l *lab) run(cmd *exec.Cmd) {
 // switched makes a node whose switch does not run yet.
 func (w *whole) switched(number int) *switched {
 	p := w.place(number, authority{})
-	p.asks = w.kubeconfig(p.name+".node", w.server.As("system:serviceaccount:atoll-system:atoll-ovn-node", "atoll.dev:node:"+p.name, "system:serviceaccounts"))
+	p.asks = w.kubeconfig(p.name+".node",
+		w.server.As("system:serviceaccount:atoll-system:atoll-ovn-node", "atoll.dev:node:"+p.name, "system:serviceaccounts"))
 	n := &switched{place: p, tunnel: netip.AddrFrom4([4]byte{192, 0, 2, byte(number)})}
 	var err error
 	n.dir, err = os.MkdirTemp("", "node")
@@ -197,7 +200,8 @@ func (n *switched) begin(part string) *exec.Cmd {
 			args = append(args, "--underlay=underlay")
 		}
 	case "controller":
-		args = append(args, "--node-name="+n.name, "--tunnel-address="+n.tunnel.String(), "--kubeconfig="+n.asks, "--certificates="+n.path("certificates"))
+		args = append(args, "--node-name="+n.name, "--tunnel-address="+n.tunnel.String(),
+			"--kubeconfig="+n.asks, "--certificates="+n.path("certificates"))
 	}
 	cmd := n.command(n.program, args...)
 	log, err := os.OpenFile(n.path(part+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -226,7 +230,8 @@ func (w *whole) local(kind Kind, args ...string) (string, error) {
 	for _, p := range w.members {
 		sockets = append(sockets, "unix:"+databaseSocket(p.run(), kind))
 	}
-	cmd := exec.Command(filepath.Join(w.ovn, "bin", "ovn-"+string(kind)+"ctl"), append([]string{"--no-leader-only", "--timeout=10", "--db=" + strings.Join(sockets, ",")}, args...)...)
+	cmd := exec.Command(filepath.Join(w.ovn, "bin", "ovn-"+string(kind)+"ctl"),
+		append([]string{"--no-leader-only", "--timeout=10", "--db=" + strings.Join(sockets, ",")}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -235,12 +240,15 @@ func (w *whole) local(kind Kind, args ...string) (string, error) {
 func (w *whole) network(name string) {
 	objects, err := dynamic.NewForConfig(w.server.RESTConfig())
 	must(w.t, err)
-	_, err = objects.Resource(schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "networks"}).Create(w.t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "atoll.dev/v1alpha1", "kind": "Network", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"type": "vpc", "subnets": []any{map[string]any{"name": "front", "cidrs": []any{"10.0.0.0/24"}}}},
-	}}, metav1.CreateOptions{})
+	_, err = objects.Resource(schema.GroupVersionResource{Group: "atoll.dev", Version: "v1alpha1", Resource: "networks"}).Create(
+		w.t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "atoll.dev/v1alpha1", "kind": "Network", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"type": "vpc", "subnets": []any{map[string]any{"name": "front", "cidrs": []any{"10.0.0.0/24"}}}},
+		}}, metav1.CreateOptions{})
 	must(w.t, err)
-	_, err = w.store.Client.CoreV1().Namespaces().Create(w.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"atoll.dev/network": name}}}, metav1.CreateOptions{})
+	_, err = w.store.Client.CoreV1().Namespaces().Create(w.t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"atoll.dev/network": name}}},
+		metav1.CreateOptions{})
 	must(w.t, err)
 }
 
@@ -255,7 +263,8 @@ func (w *whole) pod(namespace, name string, on *switched) (*ovn.Guest, netip.Add
 	var port, mac string
 	var address netip.Addr
 	w.until("pod "+name+" has a port", func() bool {
-		out, err := w.local(Northbound, "--format=json", "--columns=name,addresses", "find", "Logical_Switch_Port", "options:iface-id-ver="+string(made.UID))
+		out, err := w.local(Northbound, "--format=json", "--columns=name,addresses", "find",
+			"Logical_Switch_Port", "options:iface-id-ver="+string(made.UID))
 		var rows struct{ Data [][]any }
 		if err != nil || json.Unmarshal([]byte(out), &rows) != nil || len(rows.Data) == 0 {
 			return false
@@ -269,7 +278,9 @@ func (w *whole) pod(namespace, name string, on *switched) (*ovn.Guest, netip.Add
 		address, err = netip.ParseAddr(fields[1])
 		return err == nil
 	})
-	g, err := on.Plug(w.t.Context(), ovn.Interface{Port: port, UID: string(made.UID), MAC: mac, Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)}})
+	g, err := on.Plug(w.t.Context(), ovn.Interface{
+		Port: port, UID: string(made.UID), MAC: mac, Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)},
+	})
 	must(w.t, err)
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestMembersOfBeforeJoinAnew: members whose servers listen at the network themselves, as they did before there were relays, join anew one after the other, and what is
-// written meanwhile is kept.
+// TestMembersOfBeforeJoinAnew: members whose servers listen at the network themselves, as they did before there were relays, join
+// anew one after the other, and what is written meanwhile is kept.
 func TestMembersOfBeforeJoinAnew(t *testing.T) {
 	l := newLab(t)
 	places := []*place{l.place(1, l.central), l.place(2, l.central), l.place(3, l.central)}
@@ -18,7 +18,11 @@ func TestMembersOfBeforeJoinAnew(t *testing.T) {
 	for _, kind := range kinds {
 		d := Database{Bootstrap: places[0].name}
 		for _, p := range places {
-			f := files{programs: Programs{Path: func(name string) string { return filepath.Join(l.ovn, "bin", name) }, Schemas: filepath.Join(l.ovn, "usr/share/ovn")}, kind: kind, dir: p.path("data")}
+			f := files{
+				programs: Programs{
+					Path: func(name string) string { return filepath.Join(l.ovn, "bin", name) }, Schemas: filepath.Join(l.ovn, "usr/share/ovn"),
+				}, kind: kind, dir: p.path("data"),
+			}
 			own := raftAddress(kind, p.address, Direct)
 			must(t, os.MkdirAll(f.dir, 0o700))
 			if d.ClusterID == "" {

@@ -16,7 +16,9 @@ func TestAMemberThatIsShutOutIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
 	store := Store{Client: fake.NewClientset(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shutout.Namespace, Name: shutout.Name}, Data: map[string]string{"n2": "2026-11-28T10:00:00Z"}},
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: shutout.Namespace, Name: shutout.Name}, Data: map[string]string{"n2": "2026-11-28T10:00:00Z"},
+		},
 	), Namespace: shutout.Namespace}
 	k := NewKeeper(store, Options{Kind: Southbound, Node: "n0", GoneAfter: time.Hour})
 	out, err := store.shutOut(t.Context())

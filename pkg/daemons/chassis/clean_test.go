@@ -21,7 +21,10 @@ func TestWhatTheDatabaseTellsOfTheUnderlay(t *testing.T) {
 	if !slices.Equal(got.links, []string{"eth1"}) || !slices.Equal(got.bridges, []string{"br-phys", "br-int"}) {
 		t.Errorf("links %q, bridges %q", got.links, got.bridges)
 	}
-	for _, broken := range []string{"", "[]", `[{"error":"no such table"}]`, `[{"rows":[{"name":"br-phys","external_ids":["map",[["atoll.dev/addresses","x"]]]}]},{"rows":[]}]`} {
+	for _, broken := range []string{
+		"", "[]", `[{"error":"no such table"}]`,
+		`[{"rows":[{"name":"br-phys","external_ids":["map",[["atoll.dev/addresses","x"]]]}]},{"rows":[]}]`,
+	} {
 		if _, err := readSwitched(broken); err == nil {
 			t.Errorf("%q is taken", broken)
 		}

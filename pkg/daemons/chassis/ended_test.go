@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAwaitEnd: the end of a daemon is waited for as long as it has its pidfile's lock, and no longer; a daemon that comes after it is another.
+// TestAwaitEnd: the end of a daemon is waited for as long as it has its pidfile's lock, and no longer; a daemon that comes after
+// it is another.
 func TestAwaitEnd(t *testing.T) {
 	dirs := Directories{Switch: t.TempDir(), OVN: t.TempDir()}
 	if err := AwaitEnd(t.Context(), dirs, PartSwitch); err != nil {

@@ -21,7 +21,9 @@ func TestRestorable(t *testing.T) {
 }
 
 func TestMetersOf(t *testing.T) {
-	got := metersOf(restorable("OFPST_METER_CONFIG reply (OF1.5) (xid=0x2):\nmeter=1 kbps bands=\ntype=drop rate=10\n\nmeter=2 pktps burst stats bands=\ntype=drop rate=20 burst_size=5\n"))
+	got := metersOf(
+		restorable("OFPST_METER_CONFIG reply (OF1.5) (xid=0x2):\nmeter=1 kbps bands=\ntype=drop rate=10\n\nmeter=2 pktps burst stats " +
+			"bands=\ntype=drop rate=20 burst_size=5\n"))
 	want := []string{"meter=1 kbps bands= type=drop rate=10", "meter=2 pktps burst stats bands= type=drop rate=20 burst_size=5"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -99,7 +99,8 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.port = c.listen(t)
-	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.record(t, c.member(c.port))
@@ -134,7 +135,9 @@ func (c *cluster) database(t *testing.T, schema string) []byte {
 	if !strings.Contains(schema, "ovn-") {
 		steps = append(steps,
 			[]string{"transact", file, `["Open_vSwitch",{"op":"insert","table":"Open_vSwitch","row":{}}]`},
-			[]string{"transact", file, `["Open_vSwitch",{"op":"update","table":"Open_vSwitch","where":[],"row":{"external_ids":["map",[["mark","here"]]]}}]`})
+			[]string{
+				"transact", file, `["Open_vSwitch",{"op":"update","table":"Open_vSwitch","where":[],"row":{"external_ids":["map",[["mark","here"]]]}}]`,
+			})
 	}
 	for _, words := range steps {
 		if out, err := c.run(t, "ovsdb-tool", words...); err != nil || strings.Contains(out, "error") {
@@ -342,7 +345,8 @@ func (m *machine) start(t *testing.T, part string) {
 		// It needs the API server and the southbound database, which are at the test's loopback.
 		arguments[0] = "--net=/proc/self/ns/net"
 		datapath()
-		arguments = append(arguments, "--node-name="+m.name, "--tunnel-address="+m.tunnel.String(), "--kubeconfig="+m.cluster.api.Kubeconfig(), "--plaintext-for-tests")
+		arguments = append(arguments, "--node-name="+m.name, "--tunnel-address="+m.tunnel.String(), "--kubeconfig="+m.cluster.api.Kubeconfig(),
+			"--plaintext-for-tests")
 	}
 	arguments = append(arguments, "--run-dir="+m.dir, "--ovn-run-dir="+m.dir)
 	cmd := exec.Command("nsenter", arguments...)
@@ -387,7 +391,9 @@ func (m *machine) stop(t *testing.T, part string, how syscall.Signal) error {
 
 // daemon is the process of a part's daemon.
 func (m *machine) daemon(part string) (int, error) {
-	name := map[string]string{chassis.PartDatabase: "ovsdb-server", chassis.PartSwitch: "ovs-vswitchd", chassis.PartController: "ovn-controller"}[part]
+	name := map[string]string{
+		chassis.PartDatabase: "ovsdb-server", chassis.PartSwitch: "ovs-vswitchd", chassis.PartController: "ovn-controller",
+	}[part]
 	text, err := os.ReadFile(m.dir + "/" + name + ".pid")
 	if err != nil {
 		return 0, err

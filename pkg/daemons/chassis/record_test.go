@@ -29,7 +29,8 @@ func TestSouthbound(t *testing.T) {
 		plaintext           Plaintext
 	}{
 		{
-			name: "three, in any order", sb: `{"clusterID":"c","members":[{"node":"b","serverID":"2","address":"10.0.0.2"},{"address":"fd00::3"},{"address":"10.0.0.1"}]}`,
+			name: "three, in any order",
+			sb:   `{"clusterID":"c","members":[{"node":"b","serverID":"2","address":"10.0.0.2"},{"address":"fd00::3"},{"address":"10.0.0.1"}]}`,
 			want: "ssl:10.0.0.1:6642,ssl:10.0.0.2:6642,ssl:[fd00::3]:6642",
 		},
 		{name: "twice", sb: `{"members":[{"address":"10.0.0.1"},{"address":"::ffff:10.0.0.1"}]}`, want: "ssl:10.0.0.1:6642"},
@@ -40,8 +41,14 @@ func TestSouthbound(t *testing.T) {
 		{name: "words of its own", sb: `{"members":[{"node":"n1","address":"10.0.0.1:1,tcp:10.0.0.9"}]}`, err: "member n1"},
 		{name: "a zone", sb: `{"members":[{"node":"n1","address":"fe80::1%eth0"}]}`, err: "member n1"},
 		{name: "without TLS", sb: `{"members":[{"node":"n1","address":"tcp:10.0.0.1:6642"}]}`, err: "an IP address is wanted"},
-		{name: "without TLS, in a test", sb: `{"members":[{"node":"n1","address":"tcp:10.0.0.1:6642"}]}`, want: "tcp:10.0.0.1:6642", plaintext: PlaintextForTests},
-		{name: "words of its own, in a test", sb: `{"members":[{"node":"n1","address":"tcp:10.0.0.1:6642,x"}]}`, err: "member n1", plaintext: PlaintextForTests},
+		{
+			name: "without TLS, in a test", sb: `{"members":[{"node":"n1","address":"tcp:10.0.0.1:6642"}]}`, want: "tcp:10.0.0.1:6642",
+			plaintext: PlaintextForTests,
+		},
+		{
+			name: "words of its own, in a test", sb: `{"members":[{"node":"n1","address":"tcp:10.0.0.1:6642,x"}]}`, err: "member n1",
+			plaintext: PlaintextForTests,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := southbound(map[string]string{"sb": c.sb, "nb": "{}"}, c.plaintext)
@@ -50,7 +57,8 @@ func TestSouthbound(t *testing.T) {
 			}
 		})
 	}
-	if got, err := southbound(map[string]string{"sb": `{"clusterID":"c","held":true,"members":[{"address":"10.0.0.1"}]}`}, false); err != nil || got.cluster != "c" || !got.held {
+	if got, err := southbound(map[string]string{"sb": `{"clusterID":"c","held":true,"members":[{"address":"10.0.0.1"}]}`},
+		false); err != nil || got.cluster != "c" || !got.held {
 		t.Errorf("one that is held: %+v, %v", got, err)
 	}
 	if _, err := southbound(map[string]string{"nb": "{}"}, false); err == nil || !strings.Contains(err.Error(), "has not been set up") {

@@ -57,7 +57,9 @@ func mac(n string) string { return "02:00:00:00:00:0" + n }
 
 func (w *world) plug(t *testing.T, m *machine, port, n string) *ovn.Guest {
 	t.Helper()
-	g, err := m.Plug(t.Context(), ovn.Interface{Port: port, MAC: mac(n), Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0." + n + "/24")}})
+	g, err := m.Plug(t.Context(), ovn.Interface{
+		Port: port, MAC: mac(n), Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0." + n + "/24")},
+	})
 	if err == nil {
 		err = m.Installed(t.Context(), g)
 	}
@@ -104,7 +106,8 @@ func lossOf(lost []int64) loss {
 	return out
 }
 
-// during counts what is lost of a datagram each millisecond, on the node and to the other one, while something happens and settle afterwards.
+// during counts what is lost of a datagram each millisecond, on the node and to the other one, while something happens and settle
+// afterwards.
 func (w *world) during(t *testing.T, settle int64, what func()) (same, across loss) {
 	t.Helper()
 	w.streams++
@@ -201,7 +204,8 @@ func TestRestarts(t *testing.T) {
 				return chassis.Check(t.Context(), chassis.Directories{Switch: w.one.dir, OVN: w.one.dir}, chassis.PartController, chassis.Lives)
 			})
 			<-time.After(6 * time.Second)
-			if err := chassis.Check(t.Context(), chassis.Directories{Switch: w.one.dir, OVN: w.one.dir}, chassis.PartController, chassis.Serves); err == nil {
+			if err := chassis.Check(t.Context(), chassis.Directories{Switch: w.one.dir, OVN: w.one.dir}, chassis.PartController,
+				chassis.Serves); err == nil {
 				t.Error("ovn-controller is ready without the southbound database")
 			}
 			if err := w.central.StartDatabase(t.Context(), "sb"); err != nil {
@@ -231,7 +235,8 @@ func TestRestarts(t *testing.T) {
 			// A busy machine loses a datagram by itself, now and then: what a restart loses, it loses each time.
 			for range 3 {
 				same, across = w.during(t, 7000, func() { c.do(t) })
-				t.Logf("lost on the node: %d of a datagram each ms, longest %d ms; to the other node: %d, longest %d ms", same.lost, same.gap, across.lost, across.gap)
+				t.Logf("lost on the node: %d of a datagram each ms, longest %d ms; to the other node: %d, longest %d ms", same.lost, same.gap,
+					across.lost, across.gap)
 				w.reaches(t)
 				if !c.forwards || same.lost == 0 && across.lost == 0 {
 					return
@@ -244,7 +249,8 @@ func TestRestarts(t *testing.T) {
 	if said := w.one.words(chassis.PartSwitch); !strings.Contains(said, "flows are restored") {
 		t.Error("ovs-vswitchd never had its flows back")
 	}
-	if wait, err := w.one.VSCtl(t.Context(), "--no-wait", "get", "Open_vSwitch", ".", "other_config"); err != nil || strings.Contains(wait, "flow-restore-wait") {
+	if wait, err := w.one.VSCtl(t.Context(), "--no-wait", "get", "Open_vSwitch", ".",
+		"other_config"); err != nil || strings.Contains(wait, "flow-restore-wait") {
 		t.Errorf("in the end other_config is %s, %v", wait, err)
 	}
 	entries, err := os.ReadDir(w.one.dir)

@@ -12,8 +12,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
 )
 
-// restoredWhenSentAway: an agent of an older version sends ovn-controller away from its socket for as long as no switch answers there. The next switch has
-// its flows nevertheless, and sends ovn-controller back. Where the agent bounds nothing it has not: ovn-controller may come before the flows do.
+// restoredWhenSentAway: an agent of an older version sends ovn-controller away from its socket for as long as no switch answers
+// there. The next switch has its flows nevertheless, and sends ovn-controller back. Where the agent bounds nothing it has not:
+// ovn-controller may come before the flows do.
 func restoredWhenSentAway(t *testing.T, w *world) {
 	const remote, words = "external_ids:" + vswitch.KeyBridgeRemote, "flows are restored"
 	replaced := func(between ...string) (restored bool, now string) {

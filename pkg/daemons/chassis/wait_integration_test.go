@@ -12,8 +12,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/daemons/chassis"
 )
 
-// TestNoControllerBeforeFlows: while ovs-vswitchd waits for saved flows, nobody can come by a socket that stands in the database, and everybody by the
-// bridge's own. It is why flows are restored only where ovn-controller comes by the first: they never take the place of newer ones.
+// TestNoControllerBeforeFlows: while ovs-vswitchd waits for saved flows, nobody can come by a socket that stands in the database,
+// and everybody by the bridge's own. It is why flows are restored only where ovn-controller comes by the first: they never take
+// the place of newer ones.
 func TestNoControllerBeforeFlows(t *testing.T) {
 	c := newTools(t)
 	m := c.machine(t, "n1", "192.0.2.1")
@@ -29,7 +30,8 @@ func TestNoControllerBeforeFlows(t *testing.T) {
 	vsctl("set", "Open_vSwitch", ".", "other_config:flow-restore-wait=true",
 		"--", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev", "fail_mode=secure",
 		"--", "set-controller", "br-int", "punix:"+door)
-	daemon := exec.Command("nsenter", "--net=/var/run/netns/"+m.inside, c.found.Program("ovs-vswitchd"), "unix:"+m.dir+"/db.sock", "--disable-system",
+	daemon := exec.Command("nsenter", "--net=/var/run/netns/"+m.inside, c.found.Program("ovs-vswitchd"), "unix:"+m.dir+"/db.sock",
+		"--disable-system",
 		"--unixctl="+m.dir+"/ovs-vswitchd.ctl", "--pidfile="+m.dir+"/ovs-vswitchd.pid", "--no-chdir", "-vconsole:off", "-vsyslog:off")
 	daemon.Env = append(os.Environ(), "OVS_RUNDIR="+m.dir)
 	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

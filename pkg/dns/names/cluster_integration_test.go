@@ -39,7 +39,9 @@ func TestNamesFollowTheCluster(t *testing.T) {
 		}
 	}
 	own := server.As("system:serviceaccount:atoll-system:atoll-dns")
-	api := follow.Clients{Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own), Networks: dynamic.NewForConfigOrDie(own)}
+	api := follow.Clients{
+		Kube: kubernetes.NewForConfigOrDie(own), Metadata: metadata.NewForConfigOrDie(own), Networks: dynamic.NewForConfigOrDie(own),
+	}
 	admin := kubernetes.NewForConfigOrDie(server.RESTConfig())
 	s, err := newServer(Config{ResolvConf: "/etc/resolv.conf"}, settingsOf(config.Settings{
 		DNS: config.DNS{Addresses: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Domain: "cluster.local"},
@@ -101,7 +103,9 @@ func TestNamesFollowTheCluster(t *testing.T) {
 	check(err)
 	until("team.svc", dns.TypeA, "NOERROR")
 	service, err := admin.CoreV1().Services("team").Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{ClusterIP: "None", Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{
+			ClusterIP: "None", Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}},
+		},
 	}, metav1.CreateOptions{})
 	check(err)
 	mirror := intake.Mirror(model.Mirror{
@@ -128,7 +132,8 @@ func TestNamesFollowTheCluster(t *testing.T) {
 	until("db.team.svc", dns.TypeA, "NXDOMAIN")
 	check(admin.CoreV1().Services("team").Delete(ctx, service.Name, metav1.DeleteOptions{}))
 	until("team.svc", dns.TypeA, "NOERROR")
-	_, err = admin.CoreV1().Namespaces().Patch(ctx, "team", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"atoll.dev/network":"blue"}}}`), metav1.PatchOptions{})
+	_, err = admin.CoreV1().Namespaces().Patch(ctx, "team", "application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"atoll.dev/network":"blue"}}}`), metav1.PatchOptions{})
 	check(err)
 	until("team.svc", dns.TypeA, "NXDOMAIN")
 }

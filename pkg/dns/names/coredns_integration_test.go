@@ -82,7 +82,9 @@ func TestLikeCoreDNS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := atolldns.NewNode(atolldns.Config{Directory: directory, Resolvers: atolldns.FixedResolvers(nil), Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
+	node := atolldns.NewNode(atolldns.Config{
+		Directory: directory, Resolvers: atolldns.FixedResolvers(nil), Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+	})
 	defer node.Close()
 	red := &model.Network{Name: "red", UID: "red", Type: model.VPC, Egress: model.EgressNone, Infra: model.InfraServices}
 	if err := node.Serve(ctx, "red", red, atolldns.Place{Addresses: []netip.AddrPort{netip.MustParseAddrPort(ours)}}); err != nil {
@@ -129,7 +131,8 @@ func questions() []string {
 	}
 	for _, service := range []string{"web", "db", "empty", "early", "late", "out", "alias", "gone", "loop", "number", "bare"} {
 		for _, front := range []string{
-			"", "_http._tcp.", "_http._udp.", "_dns._udp.", "_tcp.", "_udp.", "http.tcp.", "web-0.", "db-0.", "db-1.", "10-0-0-6.", "10-0-0-5.", "fd00--5.", "a.b.c.", "*.",
+			"", "_http._tcp.", "_http._udp.", "_dns._udp.", "_tcp.", "_udp.", "http.tcp.", "web-0.", "db-0.", "db-1.", "10-0-0-6.", "10-0-0-5.",
+			"fd00--5.", "a.b.c.", "*.",
 		} {
 			names = append(names, front+service+".team.svc")
 		}
@@ -212,7 +215,8 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 		"loop":   alias("loop.team.svc.cluster.local"),
 		"number": alias("192.0.2.1"),
 	} {
-		s, err := admin.CoreV1().Services("team").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+		s, err := admin.CoreV1().Services("team").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+			metav1.CreateOptions{})
 		check(err)
 		d.SetService(serviceForDNS(s))
 	}
@@ -229,10 +233,22 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 			{Addresses: []string{"10.0.0.6"}},
 			{Addresses: []string{"10.0.0.7"}, Hostname: text("db-1"), Conditions: discoveryv1.EndpointConditions{Ready: &no}},
 		}},
-		"db-2":    {AddressType: discoveryv1.AddressTypeIPv6, Ports: named, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"fd00::5"}, Hostname: text("db-0")}}},
-		"empty-1": {AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.8"}, Conditions: discoveryv1.EndpointConditions{Ready: &no}}}},
-		"early-1": {AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.9"}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}}},
-		"bare-1":  {AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.6"}}}},
+		"db-2": {
+			AddressType: discoveryv1.AddressTypeIPv6, Ports: named, Endpoints: []discoveryv1.Endpoint{
+				{Addresses: []string{"fd00::5"}, Hostname: text("db-0")},
+			},
+		},
+		"empty-1": {
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{
+				{Addresses: []string{"10.0.0.8"}, Conditions: discoveryv1.EndpointConditions{Ready: &no}},
+			},
+		},
+		"early-1": {
+			AddressType: discoveryv1.AddressTypeIPv4, Ports: named, Endpoints: []discoveryv1.Endpoint{
+				{Addresses: []string{"10.0.0.9"}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}},
+			},
+		},
+		"bare-1": {AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.6"}}}},
 	} {
 		service, _, _ := strings.Cut(name, "-")
 		slice.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}}
@@ -255,5 +271,7 @@ func fill(ctx context.Context, t *testing.T, admin kubernetes.Interface, d *atol
 // asMirror is what the controller would write for a slice whose addresses are the pods' own.
 func asMirror(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	of := intake.Slice(s)
-	return intake.Mirror(model.Mirror{Network: "red", Source: of.Key, SourceUID: of.UID, Service: of.Service, Ports: of.Ports, Endpoints: of.Endpoints})
+	return intake.Mirror(model.Mirror{
+		Network: "red", Source: of.Key, SourceUID: of.UID, Service: of.Service, Ports: of.Ports, Endpoints: of.Endpoints,
+	})
 }

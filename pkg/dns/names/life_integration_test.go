@@ -228,7 +228,8 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSettingsChange: another domain comes into force while pods ask, by UDP and TCP. Each question has an answer, of the old domain or the new.
+// TestSettingsChange: another domain comes into force while pods ask, by UDP and TCP. Each question has an answer, of the old
+// domain or the new.
 func TestSettingsChange(t *testing.T) {
 	api := cluster(t, "red")
 	red := openPorthole(t, "red")
@@ -258,7 +259,8 @@ func TestSettingsChange(t *testing.T) {
 	status, _, err := unstructured.NestedMap(object.Object, "spec")
 	must(t, err)
 	must(t, unstructured.SetNestedMap(object.Object, status, "status", "active"))
-	_, err = api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("atollconfigs")).Update(t.Context(), object, metav1.UpdateOptions{})
+	_, err = api.Networks.Resource(v1alpha1.SchemeGroupVersion.WithResource("atollconfigs")).Update(t.Context(), object,
+		metav1.UpdateOptions{})
 	must(t, err)
 	wait.Eventually(t, wait.Patience, "the other domain", func(ctx context.Context) error {
 		var got string

@@ -148,8 +148,9 @@ func giveAddresses() error {
 	return nil
 }
 
-// untilItAnswersItself sends from an address of this namespace to itself until that arrives. Linux says that an IPv6 address is there before
-// it has its route, and an address for which nobody else is asked (IFA_F_NODAD) is never tentative: nothing else tells.
+// untilItAnswersItself sends from an address of this namespace to itself until that arrives. Linux says that an IPv6 address is
+// there before it has its route, and an address for which nobody else is asked (IFA_F_NODAD) is never tentative: nothing else
+// tells.
 func untilItAnswersItself(a netip.Addr) error {
 	return wait.For(context.Background(), wait.Patience, func(context.Context) error { return sendToItself(a) })
 }

@@ -83,7 +83,9 @@ func TestNamesOfAProviderFollowTheCluster(t *testing.T) {
 		must(t, err)
 	}
 	_, err = api.Kube.CoreV1().Services("red").Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "set"}, Spec: corev1.ServiceSpec{ClusterIP: "None", Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "set"}, Spec: corev1.ServiceSpec{
+			ClusterIP: "None", Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}},
+		},
 	}, metav1.CreateOptions{})
 	must(t, err)
 	own := netip.MustParseAddr("10.0.0.5")

@@ -40,7 +40,8 @@ func openSockets(tb testing.TB, socket string) string {
 	return socket
 }
 
-// envServe has a process of TestNamesWithoutRights be the program: directory of its sockets, socket of its opener, and name of its probe's socket, with colons.
+// envServe has a process of TestNamesWithoutRights be the program: directory of its sockets, socket of its opener, and name of
+// its probe's socket, with colons.
 const envServe = "ATOLL_TEST_SERVE"
 
 // envDropped says that the program has no capabilities any more.
@@ -50,7 +51,9 @@ func serveWithoutRights(t *testing.T, dir, opener, probe string) {
 	if os.Getenv(envDropped) == "" {
 		dropAll(t)
 	}
-	config := Config{ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, probe), Opener: opener}
+	config := Config{
+		ResolvConf: "/etc/resolv.conf", Socket: filepath.Join(dir, "dns.sock"), ProbeSocket: filepath.Join(dir, probe), Opener: opener,
+	}
 	must(t, Run(t.Context(), config, cluster(t, "red", "blue"), slog.New(slog.NewTextHandler(os.Stderr, nil))))
 }
 
@@ -83,7 +86,8 @@ func startWithoutRights(t *testing.T, dir, opener, probe string) func() {
 // noRoot is SECBIT_NOROOT, locked: root has no capabilities by what it executes (capabilities(7)).
 const noRoot = 1<<0 | 1<<1
 
-// dropAll has the process begin anew without capabilities: a thread can drop its own alone, and a process that is executed has those of the thread that did it.
+// dropAll has the process begin anew without capabilities: a thread can drop its own alone, and a process that is executed has
+// those of the thread that did it.
 func dropAll(t *testing.T) {
 	runtime.LockOSThread()
 	must(t, unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0))
@@ -93,8 +97,8 @@ func dropAll(t *testing.T) {
 	must(t, syscall.Exec(os.Args[0], os.Args, append(os.Environ(), envDropped+"=1")))
 }
 
-// TestNamesWithoutRights: a program without a single capability answers in portholes, also in those that come later, by sockets that another one
-// opens for it; so does its successor. Control: it cannot open them itself.
+// TestNamesWithoutRights: a program without a single capability answers in portholes, also in those that come later, by sockets
+// that another one opens for it; so does its successor. Control: it cannot open them itself.
 func TestNamesWithoutRights(t *testing.T) {
 	if of := strings.Split(os.Getenv(envServe), ":"); len(of) == 3 {
 		serveWithoutRights(t, of[0], of[1], of[2])

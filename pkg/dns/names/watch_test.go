@@ -21,7 +21,9 @@ import (
 
 func TestServiceForDNS(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "a", Name: "web", UID: "uid-web"}
-	own := &model.ServiceAddresses{ServiceUID: "uid-web", Network: "red", NetworkUID: "uid-red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.1")}}
+	own := &model.ServiceAddresses{
+		ServiceUID: "uid-web", Network: "red", NetworkUID: "uid-red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.1")},
+	}
 	key := dns.ServiceKey{Namespace: "a", Name: "web"}
 	for _, test := range []struct {
 		what string
@@ -30,7 +32,11 @@ func TestServiceForDNS(t *testing.T) {
 	}{
 		{
 			"virtual addresses of both families",
-			corev1.ServiceSpec{ClusterIP: "10.96.0.5", ClusterIPs: []string{"10.96.0.5", "fd00::5"}, Ports: []corev1.ServicePort{{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53}, {Port: 80}}},
+			corev1.ServiceSpec{
+				ClusterIP: "10.96.0.5", ClusterIPs: []string{"10.96.0.5", "fd00::5"}, Ports: []corev1.ServicePort{
+					{Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53}, {Port: 80},
+				},
+			},
 			dns.Service{
 				ServiceKey: key, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.5"), netip.MustParseAddr("fd00::5")},
 				Ports: []dns.Port{{Name: "dns", Protocol: "udp", Number: 53}, {Protocol: "tcp", Number: 80}},
@@ -70,8 +76,8 @@ func TestServiceForDNS(t *testing.T) {
 	}
 }
 
-// TestNetworkForDNS: of a Network's status is read since when it has each of its ranges, by which the controller and agents decide whose it is, and nothing
-// that changes with pods.
+// TestNetworkForDNS: of a Network's status is read since when it has each of its ranges, by which the controller and agents
+// decide whose it is, and nothing that changes with pods.
 func TestNetworkForDNS(t *testing.T) {
 	read := askedFor(follow.Decoded(intake.Network, func(name string, err error) { t.Errorf("%s: %v", name, err) }))
 	since := map[string]any{"cidr": "10.8.0.0/24", "since": "2026-01-02T03:04:05Z"}
@@ -80,8 +86,12 @@ func TestNetworkForDNS(t *testing.T) {
 		status any
 		want   map[netip.Prefix]time.Time
 	}{
-		"none":       {nil, nil},
-		"of ranges":  {map[string]any{"ranges": []any{since}, "subnets": []any{subnet}}, map[netip.Prefix]time.Time{netip.MustParsePrefix("10.8.0.0/24"): time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		"none": {nil, nil},
+		"of ranges": {
+			map[string]any{"ranges": []any{since}, "subnets": []any{subnet}}, map[netip.Prefix]time.Time{
+				netip.MustParsePrefix("10.8.0.0/24"): time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			},
+		},
 		"without it": {map[string]any{"subnets": []any{subnet}}, nil},
 	} {
 		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "red", "uid": "uid-red"}}}

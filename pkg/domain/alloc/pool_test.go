@@ -31,8 +31,16 @@ func TestNextGivesEveryAddressOnce(t *testing.T) {
 		want     []string
 	}{
 		{"a /29", "10.0.0.0/29", nil, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
-		{"without its gateway", "10.0.0.0/29", []string{"10.0.0.1", "10.0.0.1"}, []string{"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}},
-		{"overlapping ranges", "10.0.0.0/29", []string{"9.0.0.0", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.6", "11.0.0.0"}, []string{"10.0.0.4", "10.0.0.5"}},
+		{
+			"without its gateway", "10.0.0.0/29", []string{"10.0.0.1", "10.0.0.1"}, []string{
+				"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6",
+			},
+		},
+		{
+			"overlapping ranges", "10.0.0.0/29",
+			[]string{"9.0.0.0", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.6", "11.0.0.0"},
+			[]string{"10.0.0.4", "10.0.0.5"},
+		},
 		{"a /31", "10.0.0.0/31", nil, []string{"10.0.0.0", "10.0.0.1"}},
 		{"a /32", "10.0.0.9/32", nil, []string{"10.0.0.9"}},
 		{"a /126", "fd00::/126", nil, []string{"fd00::1", "fd00::2", "fd00::3"}},
@@ -259,7 +267,8 @@ func BenchmarkNextInACrowdedPool(b *testing.B) {
 	}
 }
 
-// TestWhoSharesANumber: addresses that are as many apart as there are numbers, held or reserved by themselves; nobody does in a range in which all numbers differ.
+// TestWhoSharesANumber: addresses that are as many apart as there are numbers, held or reserved by themselves; nobody does in a
+// range in which all numbers differ.
 func TestWhoSharesANumber(t *testing.T) {
 	p := newPool(t, "10.0.0.0/16", "10.0.0.1", "10.0.0.1", "10.0.0.20", "10.0.0.30")
 	if outcome, _ := p.Take(netip.MustParseAddr("10.0.0.9"), "a"); outcome != alloc.Taken {

@@ -52,7 +52,8 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 	t.Parallel()
 	const (
 		faces = "pods are dialled by the addresses that Kubernetes knows them by, and not by their own: "
-		world = "8.8.8.0/24 of Network \"a\" is not for private use, and lies in none of the ranges that Network \"b\" lists for it in usesServiceCIDRs"
+		world = "8.8.8.0/24 of Network \"a\" is not for private use, and lies in none of the ranges that Network \"b\" " +
+			"lists for it in usesServiceCIDRs"
 	)
 	flat := func(m *model.Network) *model.Network {
 		m.Type = model.Flat
@@ -64,21 +65,40 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 		// want are who dials whose, and says what the last Network hears.
 		want, says string
 	}{
-		{"of one tenant", []*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")}, "b>a", "uses a ByFace Active addresses"},
-		{"not if it is not offered", []*model.Network{plain("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")}, "", "uses a ByFace Active"},
+		{
+			"of one tenant",
+			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
+			"b>a",
+			"uses a ByFace Active addresses",
+		},
+		{
+			"not if it is not offered",
+			[]*model.Network{plain("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
+			"", "uses a ByFace Active",
+		},
 		{
 			"nor the other way",
 			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "a", "", "10.2.0.0/16")},
 			"b>a",
 			"serves a ByFace Active, uses a ByFace Active addresses",
 		},
-		{"mutual", []*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), addressed("t/b", "a", "", "10.2.0.0/16")}, "a>b b>a", "serves a ByFace Active addresses, uses a ByFace Active addresses"},
-		{"of another tenant who wants it", []*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), addressed("u/b", "", "a", "10.2.0.0/16")}, "b>a", "uses a ByFace Active addresses"},
+		{
+			"mutual",
+			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), addressed("t/b", "a", "", "10.2.0.0/16")},
+			"a>b b>a",
+			"serves a ByFace Active addresses, uses a ByFace Active addresses",
+		},
+		{
+			"of another tenant who wants it",
+			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), addressed("u/b", "", "a", "10.2.0.0/16")},
+			"b>a", "uses a ByFace Active addresses",
+		},
 		{
 			"who only uses it",
 			[]*model.Network{plain("u/b", "", "a", "10.2.0.0/16"), addressed("t/a", "b", "", "10.1.0.0/16")},
 			"",
-			"serves b ByFace Active AddressesNotUsed: " + faces + "Network \"b\" is another tenant's, and does not list this one in its usesAddressesOf",
+			"serves b ByFace Active AddressesNotUsed: " + faces +
+				"Network \"b\" is another tenant's, and does not list this one in its usesAddressesOf",
 		},
 		{
 			"who wants what is not offered",
@@ -90,9 +110,16 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 			"who is not offered anything",
 			[]*model.Network{plain("t/a", "", "", "10.1.0.0/16"), addressed("u/b", "", "a", "10.2.0.0/16")},
 			"",
-			"uses a ByFace Waiting NotOffered: Network \"a\" does not exist, or is not compatible with this one: its owner says so in its compatibleWith",
+			"uses a ByFace Waiting NotOffered: Network \"a\" does not exist, or is not compatible with this one: its owner " +
+				"says so in its compatibleWith",
 		},
-		{"of all who want it", []*model.Network{addressed("t/a", "*", "", "10.1.0.0/16"), addressed("u/b", "", "a", "10.2.0.0/16"), plain("v/c", "", "", "10.3.0.0/16")}, "b>a", ""},
+		{
+			"of all who want it",
+			[]*model.Network{
+				addressed("t/a", "*", "", "10.1.0.0/16"), addressed("u/b", "", "a", "10.2.0.0/16"), plain("v/c", "", "", "10.3.0.0/16"),
+			},
+			"b>a", "",
+		},
 		{"one of several entries says so", []*model.Network{
 			func() *model.Network {
 				m := plain("t/a", "b @t", "", "10.1.0.0/16")
@@ -126,38 +153,61 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 		},
 		{
 			"a flat Network",
-			[]*model.Network{flat(plain("/z", "", "", "10.1.0.0/24")), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
+			[]*model.Network{
+				flat(plain("/z", "", "", "10.1.0.0/24")), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16"),
+			},
 			"",
 			"uses a ByFace Active AddressConflict: " + faces + "10.1.0.0/16 of Network \"a\" overlaps 10.1.0.0/24 of a flat Network",
 		},
 		{
 			"another one's Services that it reaches",
-			[]*model.Network{gotAt(plain("t/c", "b", "", "10.3.0.0/16", "10.1.9.0/24"), 1), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "", "10.2.0.0/16")},
-			"", "uses a ByFace Active AddressConflict: " + faces + "10.1.0.0/16 of Network \"a\" overlaps 10.1.9.0/24 of Network \"c\", which had it first, uses c ByFace Active services",
+			[]*model.Network{
+				gotAt(plain("t/c", "b", "", "10.3.0.0/16", "10.1.9.0/24"), 1), addressed("t/a", "b", "", "10.1.0.0/16"), plain("t/b", "", "",
+					"10.2.0.0/16"),
+			},
+			"", "uses a ByFace Active AddressConflict: " + faces +
+				"10.1.0.0/16 of Network \"a\" overlaps 10.1.9.0/24 of Network \"c\", which had it first, uses c ByFace Active services",
 		},
 		{
 			"one that it is joined to, and serves",
-			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), gotAt(plain("t/c", "", "", "10.1.9.0/24"), 1), plain("/d", "", "", "")},
+			[]*model.Network{
+				addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), gotAt(plain("t/c", "", "", "10.1.9.0/24"), 1),
+				plain("/d", "", "", ""),
+			},
 			"", "",
 		},
 		{
 			"one that it would be joined to, and serves, which got the same later",
-			[]*model.Network{addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), plain("t/c", "", "", "10.1.9.0/24"), plain("/d", "", "", "")},
+			[]*model.Network{
+				addressed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), plain("t/c", "", "", "10.1.9.0/24"), plain("/d", "",
+					"", ""),
+			},
 			"b>a", "",
 		},
 		{
 			"of two the older",
-			[]*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "c", "", "10.1.9.0/24"), plain("t/c", "", "", "10.3.0.0/16")},
+			[]*model.Network{
+				addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "c", "", "10.1.9.0/24"), plain("t/c", "", "", "10.3.0.0/16"),
+			},
 			"c>a",
-			"uses a ByFace Active addresses, uses b ByFace Active AddressConflict: " + faces + "10.1.9.0/24 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which had it first",
+			"uses a ByFace Active addresses, uses b ByFace Active AddressConflict: " + faces +
+				"10.1.9.0/24 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which had it first",
 		},
 		{
 			"and the younger one's owner hears nothing of the other",
-			[]*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), plain("t/c", "", "", "10.3.0.0/16"), addressed("t/b", "c", "", "10.1.9.0/24")},
+			[]*model.Network{
+				addressed("t/a", "c", "", "10.1.0.0/16"), plain("t/c", "", "", "10.3.0.0/16"), addressed("t/b", "c", "", "10.1.9.0/24"),
+			},
 			"c>a",
-			"serves c ByFace Active AddressConflict: " + faces + "10.1.9.0/24 of Network \"b\" overlaps what Network \"c\" reaches already in another Network",
+			"serves c ByFace Active AddressConflict: " + faces +
+				"10.1.9.0/24 of Network \"b\" overlaps what Network \"c\" reaches already in another Network",
 		},
-		{"two that nobody knows both of", []*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "d", "", "10.1.9.0/24"), plain("t/c", "", "", "10.3.0.0/16"), plain("t/d", "", "", "10.3.0.0/16")}, "c>a d>b", "uses b ByFace Active addresses"},
+		{
+			"two that nobody knows both of",
+			[]*model.Network{addressed("t/a", "c", "", "10.1.0.0/16"), addressed("t/b", "d", "", "10.1.9.0/24"), plain("t/c", "", "",
+				"10.3.0.0/16"), plain("t/d", "", "", "10.3.0.0/16")},
+			"c>a d>b", "uses b ByFace Active addresses",
+		},
 		{
 			"another tenant's that are somebody's in the world",
 			[]*model.Network{addressed("x/a", "b", "", "8.8.8.0/24"), addressed("t/b", "", "a", "10.2.0.0/16")},
@@ -178,14 +228,28 @@ func TestWhoseAddressesAreDialled(t *testing.T) {
 			[]*model.Network{addressed("x/a", "b", "", "8.8.8.0/24"), takes(addressed("t/b", "", "a", "10.2.0.0/16"), "a 8.8.0.0/16")},
 			"b>a", "uses a ByFace Active addresses",
 		},
-		{"of one tenant, somebody's in the world", []*model.Network{addressed("t/a", "b", "", "8.8.8.0/24"), plain("t/b", "", "", "10.2.0.0/16")}, "b>a", "uses a ByFace Active addresses"},
-		{"joined, they are known anyhow", []*model.Network{routed("t/a", "b", "b", "10.1.0.0/16"), routed("u/b", "a", "a", "10.2.0.0/16")}, "", "serves a Routed Active addresses, uses a Routed Active addresses"},
 		{
-			"mode Routed that only one asks for, and addresses as well", []*model.Network{addressed("u/b", "", "a", "10.2.0.0/16"), func() *model.Network {
+			"of one tenant, somebody's in the world",
+			[]*model.Network{addressed("t/a", "b", "", "8.8.8.0/24"), plain("t/b", "", "", "10.2.0.0/16")},
+			"b>a", "uses a ByFace Active addresses",
+		},
+		{
+			"joined, they are known anyhow",
+			[]*model.Network{routed("t/a", "b", "b", "10.1.0.0/16"), routed("u/b", "a", "a", "10.2.0.0/16")},
+			"",
+			"serves a Routed Active addresses, uses a Routed Active addresses",
+		},
+		{
+			"mode Routed that only one asks for, and addresses as well",
+			[]*model.Network{addressed("u/b", "", "a",
+				"10.2.0.0/16"), func() *model.Network {
 				m := addressed("t/a", "b", "", "10.1.0.0/16")
 				m.CompatibleWith[0].Mode = model.Routed
 				return m
-			}()}, "b>a", "serves b ByFace Active addresses NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of this one in its compatibleWith",
+			}()},
+			"b>a",
+			"serves b ByFace Active addresses NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of " +
+				"this one in its compatibleWith",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

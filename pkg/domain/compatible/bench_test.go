@@ -48,7 +48,8 @@ func crowd(count int, way string) []*model.Network {
 		for j := range 64 {
 			at := i*64 + j
 			m.Subnets = append(m.Subnets, model.Subnet{
-				Name: fmt.Sprintf("s%d", j), CIDRs: prefixes(fmt.Sprintf("10.%d.%d.%d/28", at>>12, at>>4&255, at&15<<4), fmt.Sprintf("fd00:1:%x::/64", at)),
+				Name: fmt.Sprintf("s%d", j), CIDRs: prefixes(fmt.Sprintf("10.%d.%d.%d/28", at>>12, at>>4&255, at&15<<4),
+					fmt.Sprintf("fd00:1:%x::/64", at)),
 			})
 		}
 		all[i] = m

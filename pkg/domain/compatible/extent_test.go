@@ -19,7 +19,8 @@ func overlapAsWritten(e *extent, a part, o *extent, b part, older bool) (out ove
 			if !t.cidr.Overlaps(r.cidr) {
 				continue
 			}
-			if first := t.since.Before(r.since) || t.since.Equal(r.since) && (o.created.Before(e.created) || o.created.Equal(e.created) && o.network < e.network); older && !first {
+			if first := t.since.Before(r.since) ||
+				t.since.Equal(r.since) && (o.created.Before(e.created) || o.created.Equal(e.created) && o.network < e.network); older && !first {
 				continue
 			}
 			switch {

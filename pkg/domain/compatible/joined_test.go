@@ -38,8 +38,10 @@ func byFace(m *model.Network) *model.Network {
 func TestWhoIsJoined(t *testing.T) {
 	t.Parallel()
 	const (
-		world    = "it is by face: 8.8.8.0/24 of Network \"a\" lies in none of the ranges that Network \"b\", which is another tenant's, lists for it in usesServiceCIDRs"
-		services = "it is by face: 10.9.0.0/24 of Network \"b\" lies in none of the ranges that Network \"a\", which is another tenant's, lists for it in usesServiceCIDRs"
+		world = "it is by face: 8.8.8.0/24 of Network \"a\" lies in none of the ranges that Network \"b\", which is another tenant's, " +
+			"lists for it in usesServiceCIDRs"
+		services = "it is by face: 10.9.0.0/24 of Network \"b\" lies in none of the ranges that Network \"a\", which is another tenant's, " +
+			"lists for it in usesServiceCIDRs"
 	)
 	for _, test := range []struct {
 		name     string
@@ -47,16 +49,35 @@ func TestWhoIsJoined(t *testing.T) {
 		// want are the edges and the pairs that are joined; says what the last Network hears.
 		want, says string
 	}{
-		{"one direction", []*model.Network{routed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "", "", "10.2.0.0/16")}, "b>a a-b", "uses a Routed Active"},
-		{"by face", []*model.Network{byFace(routed("t/a", "b", "", "10.1.0.0/16")), routed("t/b", "", "", "10.2.0.0/16")}, "b>a", "uses a ByFace Active"},
-		{"mutual, one asks", []*model.Network{byFace(routed("t/a", "b", "", "10.1.0.0/16")), routed("t/b", "a", "", "10.2.0.0/16")}, "a>b b>a a-b", "serves a Routed Active, uses a Routed Active"},
+		{
+			"one direction",
+			[]*model.Network{routed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "", "", "10.2.0.0/16")},
+			"b>a a-b",
+			"uses a Routed Active",
+		},
+		{
+			"by face",
+			[]*model.Network{byFace(routed("t/a", "b", "", "10.1.0.0/16")), routed("t/b", "", "", "10.2.0.0/16")},
+			"b>a",
+			"uses a ByFace Active",
+		},
+		{
+			"mutual, one asks",
+			[]*model.Network{byFace(routed("t/a", "b", "", "10.1.0.0/16")), routed("t/b", "a", "", "10.2.0.0/16")},
+			"a>b b>a a-b", "serves a Routed Active, uses a Routed Active",
+		},
 		{
 			"the same subnets",
 			[]*model.Network{routed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "", "", "10.1.2.0/24")},
 			"",
 			"uses a Routed Refused AddressConflict: 10.1.0.0/16 of Network \"a\" overlaps 10.1.2.0/24 of Network \"b\"",
 		},
-		{"the default subnet", []*model.Network{routed("t/a", "b", "", ""), routed("t/b", "", "", "")}, "", "uses a Routed Refused AddressConflict: 10.244.0.0/16 of Network \"a\" overlaps 10.244.0.0/16 of Network \"b\""},
+		{
+			"the default subnet",
+			[]*model.Network{routed("t/a", "b", "", ""), routed("t/b", "", "", "")},
+			"",
+			"uses a Routed Refused AddressConflict: 10.244.0.0/16 of Network \"a\" overlaps 10.244.0.0/16 of Network \"b\"",
+		},
 		{
 			"the other direction goes on by face",
 			[]*model.Network{routed("t/a", "b", "", "10.1.0.0/16"), byFace(routed("t/b", "a", "", "10.1.0.0/16"))},
@@ -73,13 +94,15 @@ func TestWhoIsJoined(t *testing.T) {
 			"faces",
 			[]*model.Network{routed("t/a", "b", "", "100.64.3.0/24"), routed("t/b", "", "", "10.2.0.0/16")},
 			"",
-			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces, by which it would know the pods of Network \"b\"",
+			"uses a Routed Refused AddressConflict: 100.64.3.0/24 of Network \"a\" overlaps 100.64.0.0/10, the range of faces, by which it would " +
+				"know the pods of Network \"b\"",
 		},
 		{
 			"another tenant's that only uses it",
 			[]*model.Network{routed("u/b", "", "a", "10.2.0.0/16"), routed("t/a", "b", "", "10.1.0.0/16")},
 			"b>a",
-			"serves b ByFace Active NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of this one in its compatibleWith",
+			"serves b ByFace Active NotJoined: it is by face: Network \"b\" is another tenant's, and does not ask for mode Routed of " +
+				"this one in its compatibleWith",
 		},
 		{
 			"another tenant's that asks for it, too, though it serves nobody",
@@ -109,14 +132,16 @@ func TestWhoIsJoined(t *testing.T) {
 			"another tenant's, which does",
 			[]*model.Network{routed("u/b", "a", "a", "10.2.0.0/16", "10.9.0.0/24"), routed("t/a", "b", "b", "10.1.0.0/16")},
 			"b>a a>b",
-			"serves b ByFace Active NotJoined: " + services + ", uses b ByFace Active NotJoined: " + services + "; Services are dialled by their ClusterIPs, and not by addresses of the Network's own ranges: " +
+			"serves b ByFace Active NotJoined: " + services + ", uses b ByFace Active NotJoined: " + services +
+				"; Services are dialled by their ClusterIPs, and not by addresses of the Network's own ranges: " +
 				"Network \"b\" is another tenant's, has 10.9.0.0/24, and this one does not list it in its usesServiceCIDRs",
 		},
 		{
 			"two that a third is joined to",
 			[]*model.Network{routed("t/a", "c", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.1.0.0/16"), routed("t/c", "", "", "10.3.0.0/16")},
 			"c>a a-c",
-			"uses b Routed Refused AddressConflict: 10.1.0.0/16 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which Network \"c\" reaches, too, uses a Routed Active",
+			"uses b Routed Refused AddressConflict: 10.1.0.0/16 of Network \"b\" overlaps 10.1.0.0/16 of Network \"a\", which Network \"c\" " +
+				"reaches, too, uses a Routed Active",
 		},
 		{
 			"and the second's owner hears nothing of the first",
@@ -126,13 +151,20 @@ func TestWhoIsJoined(t *testing.T) {
 		},
 		{
 			"the Services of one that is reached by face",
-			[]*model.Network{byFace(routed("t/a", "c", "", "10.1.0.0/16", "10.9.0.0/16")), routed("t/b", "c", "", "10.9.1.0/24"), routed("t/c", "", "", "10.3.0.0/16")},
+			[]*model.Network{
+				byFace(routed("t/a", "c", "", "10.1.0.0/16", "10.9.0.0/16")), routed("t/b", "c", "", "10.9.1.0/24"), routed("t/c", "", "",
+					"10.3.0.0/16"),
+			},
 			"c>a",
-			"uses b Routed Refused AddressConflict: 10.9.1.0/24 of Network \"b\" overlaps 10.9.0.0/16 of Network \"a\", which Network \"c\" reaches, too, uses a ByFace Active",
+			"uses b Routed Refused AddressConflict: 10.9.1.0/24 of Network \"b\" overlaps 10.9.0.0/16 of Network \"a\", which Network \"c\" " +
+				"reaches, too, uses a ByFace Active",
 		},
 		{
 			"not passed on: two that have the same, by way of a third",
-			[]*model.Network{routed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), routed("t/c", "d", "", "10.3.0.0/16"), routed("t/d", "", "", "10.1.0.0/16")},
+			[]*model.Network{
+				routed("t/a", "b", "", "10.1.0.0/16"), routed("t/b", "c", "", "10.2.0.0/16"), routed("t/c", "d", "", "10.3.0.0/16"), routed("t/d", "",
+					"", "10.1.0.0/16"),
+			},
 			"b>a c>b d>c a-b b-c c-d", "uses c Routed Active",
 		},
 	} {
@@ -260,12 +292,21 @@ func TestJoinedDependOnTheStateAlone(t *testing.T) {
 				}
 			}
 			m.Created = time.Unix(int64(rapid.IntRange(0, 2).Draw(t, "created")), 0)
-			m.Subnets = []model.Subnet{{Name: "a", CIDRs: prefixes(rapid.SampledFrom([]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16", "10.1.2.0/24", "8.8.8.0/24"}).Draw(t, "subnet"))}}
+			m.Subnets = []model.Subnet{
+				{
+					Name: "a",
+					CIDRs: prefixes(
+						rapid.SampledFrom([]string{"10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "10.4.0.0/16", "10.1.2.0/24", "8.8.8.0/24"}).Draw(t,
+							"subnet")),
+				},
+			}
 			if rapid.IntRange(0, 3).Draw(t, "Services") == 0 {
 				m.ServiceCIDRs = prefixes("10.5.0.0/24")
 			}
 			if rapid.Bool().Draw(t, "names ranges") {
-				m.UsesServiceCIDRs = map[string][]netip.Prefix{rapid.SampledFrom(names).Draw(t, "ranges of"): prefixes(rapid.SampledFrom([]string{"8.8.0.0/16", "10.5.0.0/16"}).Draw(t, "named"))}
+				m.UsesServiceCIDRs = map[string][]netip.Prefix{
+					rapid.SampledFrom(names).Draw(t, "ranges of"): prefixes(rapid.SampledFrom([]string{"8.8.0.0/16", "10.5.0.0/16"}).Draw(t, "named")),
+				}
 			}
 			return m
 		}

@@ -63,7 +63,11 @@ func TestWhoReachesWhom(t *testing.T) {
 		{"and not everybody's", []*model.Network{network("/a", "*", ""), network("u/b", "", "")}, ""},
 		{"all of the tenant", []*model.Network{network("t/a", "*", ""), network("t/b", "", ""), network("u/c", "", "")}, "b>a"},
 		{"all who ask", []*model.Network{network("t/a", "*", ""), network("u/c", "", "a")}, "c>a"},
-		{"another tenant as a whole", []*model.Network{network("t/a", "@u", ""), network("u/b", "", "a"), network("u/c", "", ""), network("t/d", "", "")}, "b>a"},
+		{
+			"another tenant as a whole",
+			[]*model.Network{network("t/a", "@u", ""), network("u/b", "", "a"), network("u/c", "", ""), network("t/d", "", "")},
+			"b>a",
+		},
 		{"the own tenant as a whole", []*model.Network{network("t/a", "@t", ""), network("t/b", "", ""), network("u/c", "", "")}, "b>a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -112,7 +116,12 @@ func TestConflicts(t *testing.T) {
 		// says is what the status of the Network called last says of the others.
 		says string
 	}{
-		{"the same subnets", []*model.Network{with(network("t/a", "b", ""), "10.0.0.0/24"), with(network("t/b", "", ""), "10.0.0.0/24")}, "b>a", "uses a Active"},
+		{
+			"the same subnets",
+			[]*model.Network{with(network("t/a", "b", ""), "10.0.0.0/24"), with(network("t/b", "", ""), "10.0.0.0/24")},
+			"b>a",
+			"uses a Active",
+		},
 		{
 			"a consumer that has faces",
 			[]*model.Network{network("t/a", "b", ""), with(network("t/b", "", ""), "100.100.0.0/16")},
@@ -131,10 +140,25 @@ func TestConflicts(t *testing.T) {
 			"",
 			"serves b Refused AddressConflict: 100.100.0.0/16 of Network \"a\" overlaps 100.64.0.0/10",
 		},
-		{"flat ones are named", []*model.Network{flat(network("t/b", "", "")), network("t/a", "b", "")}, "", "serves b Refused FlatNetwork: Network \"b\" is flat"},
+		{
+			"flat ones are named",
+			[]*model.Network{flat(network("t/b", "", "")), network("t/a", "b", "")},
+			"",
+			"serves b Refused FlatNetwork: Network \"b\" is flat",
+		},
 		{"flat ones are not meant by all", []*model.Network{flat(network("t/b", "", "")), network("t/a", "*", "")}, "", ""},
-		{"nobody of that name", []*model.Network{network("t/a", "b", "c")}, "", "serves b Waiting NotUsed: Network \"b\" does not exist | uses c Waiting NotOffered: Network \"c\" does not exist"},
-		{"somebody who does not want it", []*model.Network{network("u/b", "", ""), network("v/c", "", ""), network("t/a", "b", "c")}, "", "serves b Waiting NotUsed: Network \"b\" does not exist | uses c Waiting NotOffered: Network \"c\" does not exist"},
+		{
+			"nobody of that name",
+			[]*model.Network{network("t/a", "b", "c")},
+			"",
+			"serves b Waiting NotUsed: Network \"b\" does not exist | uses c Waiting NotOffered: Network \"c\" does not exist",
+		},
+		{
+			"somebody who does not want it",
+			[]*model.Network{network("u/b", "", ""), network("v/c", "", ""), network("t/a", "b", "c")},
+			"",
+			"serves b Waiting NotUsed: Network \"b\" does not exist | uses c Waiting NotOffered: Network \"c\" does not exist",
+		},
 		{"who is offered something is not told", []*model.Network{network("t/a", "b", ""), network("u/b", "", "")}, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -149,7 +173,8 @@ func TestConflicts(t *testing.T) {
 			statuses, _ := n.Statuses(test.networks[len(test.networks)-1].Name)
 			says := strings.Split(test.says, " | ")
 			for i, s := range statuses {
-				text := strings.TrimSuffix(fmt.Sprintf("%s %s %s %s: %s", map[bool]string{true: "uses", false: "serves"}[s.Uses], s.Network, s.State, s.Problem.Reason, s.Problem.Message), " : ")
+				text := strings.TrimSuffix(fmt.Sprintf("%s %s %s %s: %s", map[bool]string{true: "uses", false: "serves"}[s.Uses], s.Network, s.State,
+					s.Problem.Reason, s.Problem.Message), " : ")
 				if i >= len(says) || says[i] == "" || !strings.HasPrefix(text, says[i]) {
 					t.Errorf("says %q", text)
 				}
@@ -161,7 +186,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter: who reaches whom follows from the Networks as they are in the end, and whoever something else is true of is named.
+// TestOrderDoesNotMatter: who reaches whom follows from the Networks as they are in the end, and whoever something else is true
+// of is named.
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -173,7 +199,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			some := func(from []string, label string) string {
 				return strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, 2, rapid.ID[string]).Draw(t, label), " ")
 			}
-			m := network(rapid.SampledFrom([]string{"t/", "u/", "/"}).Draw(t, "tenant")+name, some(append(names, "@t", "@u", "*"), "compatible"), some(names, "uses"))
+			m := network(rapid.SampledFrom([]string{"t/", "u/", "/"}).Draw(t, "tenant")+name, some(append(names, "@t", "@u", "*"), "compatible"),
+				some(names, "uses"))
 			m.ServiceCIDRs = rapid.SampledFrom([][]netip.Prefix{nil, nil, prefixes("10.7.0.0/16"), prefixes("10.7.1.0/24")}).Draw(t, "services")
 			m.Created = time.Unix(int64(rapid.IntRange(0, 2).Draw(t, "age")), 0)
 			for _, other := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(t, "ranges of") {

@@ -46,28 +46,67 @@ func TestHardAndSoft(t *testing.T) {
 		{"only the type is said", func(*Network) {}, allHard, allHard},
 		{"egress: none", func(n *Network) { n.Egress = model.EgressNone }, allHard, allHard},
 		{"infraAccess: none", func(n *Network) { n.Infra = model.InfraNone }, allHard, allHard},
-		{"infraAccess: direct", func(n *Network) { n.Infra = model.InfraDirect }, "Soft Soft Soft InfraAccessDirect", "Soft Soft Soft InfraAccessDirect"},
+		{
+			"infraAccess: direct", func(n *Network) { n.Infra = model.InfraDirect }, "Soft Soft Soft InfraAccessDirect",
+			"Soft Soft Soft InfraAccessDirect",
+		},
 		{"infraIngress: None", func(n *Network) { n.Ingress = model.InfraIngressNone }, allHard, allHard},
-		{"infraIngress: All", func(n *Network) { n.Ingress = model.InfraIngressAll }, "Soft Hard Soft InfraIngressAll", "Soft Hard Soft InfraIngressAll"},
+		{
+			"infraIngress: All", func(n *Network) { n.Ingress = model.InfraIngressAll }, "Soft Hard Soft InfraIngressAll",
+			"Soft Hard Soft InfraIngressAll",
+		},
 		{"dns: a Service of the Network", func(n *Network) { n.DNS = model.DNSService }, allHard, allHard},
 		{"dns: none", func(n *Network) { n.DNS = model.DNSNone }, allHard, allHard},
 		{"flat", func(n *Network) { n.Type = model.Flat }, "Soft Soft Soft FlatNetwork", "Soft Soft Soft FlatNetwork"},
-		{"flat, and infraIngress, which says nothing there", func(n *Network) { n.Type, n.Ingress = model.Flat, model.InfraIngressAll }, "Soft Soft Soft FlatNetwork", "Soft Soft Soft FlatNetwork"},
+		{
+			"flat, and infraIngress, which says nothing there", func(n *Network) { n.Type, n.Ingress = model.Flat, model.InfraIngressAll },
+			"Soft Soft Soft FlatNetwork", "Soft Soft Soft FlatNetwork",
+		},
 		{"the default Network", func(n *Network) { n.Default = true }, "Soft Soft Soft DefaultNetwork", "Soft Soft Soft DefaultNetwork"},
-		{"a type that this version does not know", func(n *Network) { n.Type = "new" }, "Soft Soft Soft FlatNetwork", "Soft Soft Soft FlatNetwork"},
+		{
+			"a type that this version does not know", func(n *Network) { n.Type = "new" }, "Soft Soft Soft FlatNetwork",
+			"Soft Soft Soft FlatNetwork",
+		},
 
-		{"all namespaces", func(n *Network) { n.Allowed = &match.Selector{} }, "Soft Soft Soft ForeignNamespaces", "Soft Soft Soft ForeignNamespaces"},
-		{"another label", func(n *Network) { n.Allowed = only("team", match.In, "acme") }, "Soft Soft Soft ForeignNamespaces", "Soft Soft Soft ForeignNamespaces"},
-		{"two tenants", func(n *Network) { n.Allowed = only(model.LabelTenant, match.In, "acme", "other") }, "Soft Soft Soft ForeignNamespaces", "Soft Soft Soft ForeignNamespaces"},
-		{"all tenants but one", func(n *Network) { n.Allowed = only(model.LabelTenant, match.NotIn, "acme") }, "Soft Soft Soft ForeignNamespaces", "Soft Soft Soft ForeignNamespaces"},
+		{
+			"all namespaces", func(n *Network) { n.Allowed = &match.Selector{} }, "Soft Soft Soft ForeignNamespaces",
+			"Soft Soft Soft ForeignNamespaces",
+		},
+		{
+			"another label", func(n *Network) { n.Allowed = only("team", match.In, "acme") }, "Soft Soft Soft ForeignNamespaces",
+			"Soft Soft Soft ForeignNamespaces",
+		},
+		{
+			"two tenants", func(n *Network) { n.Allowed = only(model.LabelTenant, match.In, "acme", "other") }, "Soft Soft Soft ForeignNamespaces",
+			"Soft Soft Soft ForeignNamespaces",
+		},
+		{
+			"all tenants but one", func(n *Network) { n.Allowed = only(model.LabelTenant, match.NotIn, "acme") }, "Soft Soft Soft ForeignNamespaces",
+			"Soft Soft Soft ForeignNamespaces",
+		},
 		{"some of the tenant's", func(n *Network) { n.Allowed = only(model.LabelTenant, match.In, "acme") }, allHard, allHard},
 		{"all namespaces, of a Network without a tenant", func(n *Network) { n.Tenant, n.Allowed = "", &match.Selector{} }, allHard, allHard},
 
-		{"the tenant's own pods reach it", func(n *Network) { n.Consumers = []Peer{{"acme--web", "acme"}} }, "Soft Soft Soft ServesOtherNetworks", allHard},
-		{"it reaches the tenant's own", func(n *Network) { n.Providers = []Peer{{"acme--db", "acme"}} }, "Soft Soft Soft UsesOtherNetworks", allHard},
-		{"another tenant's pods reach it", func(n *Network) { n.Consumers = []Peer{{"red", "other"}} }, "Soft Soft Soft ServesOtherNetworks", "Soft Soft Soft ServesOtherNetworks"},
-		{"it reaches another tenant's", func(n *Network) { n.Providers = []Peer{{"red", "other"}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
-		{"it reaches the cluster's", func(n *Network) { n.Providers = []Peer{{"red", ""}} }, "Soft Soft Soft UsesOtherNetworks", "Soft Soft Soft UsesOtherNetworks"},
+		{
+			"the tenant's own pods reach it", func(n *Network) { n.Consumers = []Peer{{"acme--web", "acme"}} }, "Soft Soft Soft ServesOtherNetworks",
+			allHard,
+		},
+		{
+			"it reaches the tenant's own", func(n *Network) { n.Providers = []Peer{{"acme--db", "acme"}} }, "Soft Soft Soft UsesOtherNetworks",
+			allHard,
+		},
+		{
+			"another tenant's pods reach it", func(n *Network) { n.Consumers = []Peer{{"red", "other"}} }, "Soft Soft Soft ServesOtherNetworks",
+			"Soft Soft Soft ServesOtherNetworks",
+		},
+		{
+			"it reaches another tenant's", func(n *Network) { n.Providers = []Peer{{"red", "other"}} }, "Soft Soft Soft UsesOtherNetworks",
+			"Soft Soft Soft UsesOtherNetworks",
+		},
+		{
+			"it reaches the cluster's", func(n *Network) { n.Providers = []Peer{{"red", ""}} }, "Soft Soft Soft UsesOtherNetworks",
+			"Soft Soft Soft UsesOtherNetworks",
+		},
 		{
 			"the tenant's own pods answer its questions for names", func(n *Network) {
 				n.Providers, n.Answering = []Peer{{"acme--dns", "acme"}}, []Peer{{"acme--dns", "acme"}}
@@ -78,9 +117,18 @@ func TestHardAndSoft(t *testing.T) {
 			"another tenant's do", func(n *Network) { n.Providers, n.Answering = []Peer{{"red", "other"}}, []Peer{{"red", "other"}} },
 			"Soft Soft Soft AnsweredByOthers UsesOtherNetworks", "Soft Soft Soft AnsweredByOthers UsesOtherNetworks",
 		},
-		{"privileged pods may join", func(n *Network) { n.Privileged = []string{"mine"} }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
-		{"privileged pods are there", func(n *Network) { n.Beyond, n.BeyondPods = []string{"mine"}, 2 }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
-		{"both", func(n *Network) { n.Privileged, n.Beyond, n.BeyondPods = []string{"other"}, []string{"mine"}, 1 }, "Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods"},
+		{
+			"privileged pods may join", func(n *Network) { n.Privileged = []string{"mine"} }, "Soft Soft Soft PrivilegedPods",
+			"Soft Soft Soft PrivilegedPods",
+		},
+		{
+			"privileged pods are there", func(n *Network) { n.Beyond, n.BeyondPods = []string{"mine"}, 2 }, "Soft Soft Soft PrivilegedPods",
+			"Soft Soft Soft PrivilegedPods",
+		},
+		{
+			"both", func(n *Network) { n.Privileged, n.Beyond, n.BeyondPods = []string{"other"}, []string{"mine"}, 1 },
+			"Soft Soft Soft PrivilegedPods", "Soft Soft Soft PrivilegedPods",
+		},
 		{
 			"of both", func(n *Network) { n.Infra, n.Consumers = model.InfraDirect, []Peer{{"acme--web", "acme"}} },
 			"Soft Soft Soft InfraAccessDirect ServesOtherNetworks", "Soft Soft Soft InfraAccessDirect",
@@ -141,7 +189,12 @@ func TestOfTenant(t *testing.T) {
 	}{
 		{"its Networks reach one another only", []Walls{hard, among}, nil, allHard},
 		{"one of them is soft", []Walls{hard, open("acme--web")}, nil, "Soft Hard Soft InfraIngressAll"},
-		{"some are", []Walls{open("a"), open("b"), walls("c", func(n *Network) { n.Infra = model.InfraDirect })}, nil, "Soft Soft Soft InfraAccessDirect InfraIngressAll"},
+		{
+			"some are",
+			[]Walls{open("a"), open("b"), walls("c", func(n *Network) { n.Infra = model.InfraDirect })},
+			nil,
+			"Soft Soft Soft InfraAccessDirect InfraIngressAll",
+		},
 		{"its pods are elsewhere", []Walls{hard}, []string{"default"}, "Soft Soft Soft PodsElsewhere"},
 		{"there is no Network", nil, nil, ""},
 		{"there is none, and pods are elsewhere", nil, []string{"default"}, ""},
@@ -167,7 +220,9 @@ func TestOfTenant(t *testing.T) {
 }
 
 func TestChanged(t *testing.T) {
-	hard, soft := OfNetwork(network()), model.Isolation{Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}, {Reason: "B", Message: "b"}}}
+	hard, soft := OfNetwork(network()), model.Isolation{
+		Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}, {Reason: "B", Message: "b"}},
+	}
 	for _, test := range []struct {
 		before model.Hardness
 		now    *model.Isolation

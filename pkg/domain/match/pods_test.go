@@ -60,9 +60,13 @@ func TestEqualTextsMeanTheSame(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for want, s := range map[string]match.Selector{
-		"":                    {},
-		`a=b`:                 {Requirements: []match.Requirement{{Key: "a", Op: match.In, Values: []string{"b", "b"}}}},
-		`!d,a in (b,c),e`:     {Requirements: []match.Requirement{{Key: "e", Op: match.Exists}, {Key: "d", Op: match.DoesNotExist}, {Key: "a", Op: match.In, Values: []string{"c", "b"}}}},
+		"":    {},
+		`a=b`: {Requirements: []match.Requirement{{Key: "a", Op: match.In, Values: []string{"b", "b"}}}},
+		`!d,a in (b,c),e`: {
+			Requirements: []match.Requirement{
+				{Key: "e", Op: match.Exists}, {Key: "d", Op: match.DoesNotExist}, {Key: "a", Op: match.In, Values: []string{"c", "b"}},
+			},
+		},
 		`a notin ("",b)`:      {Requirements: []match.Requirement{{Key: "a", Op: match.NotIn, Values: []string{"b", ""}}}},
 		`"a=b,!c"="d) pods("`: {Requirements: []match.Requirement{{Key: "a=b,!c", Op: match.In, Values: []string{"d) pods("}}}},
 		`a in ()`:             {Requirements: []match.Requirement{{Key: "a", Op: match.In}}},

@@ -44,7 +44,12 @@ func TestAdmits(t *testing.T) {
 		{"default for everyone, a tenant's namespace", Network{Name: "default", Allowed: everyone}, of("acme"), false},
 		{"default for some, nothing said", Network{Name: "default", Allowed: marked}, nil, false},
 		{"default for some, selected", Network{Name: "default", Allowed: marked}, map[string]string{"x": ""}, true},
-		{"default for some, selected with another", Network{Name: "default", Allowed: marked}, map[string]string{"x": "", LabelNetwork: "red"}, false},
+		{
+			"default for some, selected with another",
+			Network{Name: "default", Allowed: marked},
+			map[string]string{"x": "", LabelNetwork: "red"},
+			false,
+		},
 		{"a tenant's default, its namespace, whose home is the tenant's own", Network{Name: "default", Tenant: "acme"}, of("acme"), false},
 		{"a tenant's default, its namespace that names it", Network{Name: "default", Tenant: "acme"}, both("default", "acme"), true},
 		{"a tenant's default, nobody's namespace", Network{Name: "default", Tenant: "acme"}, nil, false},

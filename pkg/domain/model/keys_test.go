@@ -26,13 +26,18 @@ func TestUnknownKeys(t *testing.T) {
 			"typos", PodKeys(),
 			map[string]string{"atoll.dev/netwrok": "red"},
 			map[string]string{"atoll.dev/nic": "[]"},
-			[]string{"label atoll.dev/netwrok means nothing on pods; did you mean atoll.dev/network?", "annotation atoll.dev/nic means nothing on pods; did you mean atoll.dev/nics?"},
+			[]string{
+				"label atoll.dev/netwrok means nothing on pods; did you mean atoll.dev/network?",
+				"annotation atoll.dev/nic means nothing on pods; did you mean atoll.dev/nics?",
+			},
 		},
 		{
 			"in the wrong place", PodKeys(),
 			map[string]string{"atoll.dev/nics": "x"},
 			map[string]string{"atoll.dev/network": "red"},
-			[]string{"label atoll.dev/nics means nothing on pods: it is an annotation", "annotation atoll.dev/network means nothing on pods: it is a label"},
+			[]string{
+				"label atoll.dev/nics means nothing on pods: it is an annotation", "annotation atoll.dev/network means nothing on pods: it is a label",
+			},
 		},
 		{
 			"a namespace's on a pod", PodKeys(),

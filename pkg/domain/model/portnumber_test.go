@@ -7,8 +7,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestPortNumber: hosts of a range have different numbers, which OVN takes, and a number never changes: it would send packets astray while a
-// cluster is upgraded.
+// TestPortNumber: hosts of a range have different numbers, which OVN takes, and a number never changes: it would send packets
+// astray while a cluster is upgraded.
 func TestPortNumber(t *testing.T) {
 	for _, c := range []struct {
 		prefix, address string

@@ -37,7 +37,10 @@ func TestWhoSeesWhom(t *testing.T) {
 		{what: "one of another that would be admitted, without endpoints here", looker: Looker{Network: &chosen}, ns: ofBlue},
 		{what: "a namespace that names a tenant's Network", looker: Looker{Network: &own}, ns: ofRed},
 		{what: "the tenant's namespace", looker: Looker{Network: &own}, ns: ofOne, sees: true},
-		{what: "a tenant's namespace that names none, in the tenant's default Network", looker: Looker{Network: &homeOfOne}, ns: ofOneAlone, sees: true},
+		{
+			what: "a tenant's namespace that names none, in the tenant's default Network", looker: Looker{Network: &homeOfOne}, ns: ofOneAlone,
+			sees: true,
+		},
 		{what: "the same, in another Network of the tenant", looker: Looker{Network: &own}, ns: ofOneAlone},
 		{what: "the same, in somebody else's Network of the tenant's name", looker: Looker{Network: &stranger}, ns: ofOneAlone},
 		{what: "a tenant's namespace that names another, in the default Network", looker: Looker{Network: &homeOfOne}, ns: ofOne},

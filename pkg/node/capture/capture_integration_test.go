@@ -118,7 +118,8 @@ func udp(port uint16, direction Direction) Spec {
 	return Spec{Interface: "eth0", Direction: direction, SnapLength: 1500, Filter: Filter{Protocols: []string{"udp"}, Ports: []uint16{port}}}
 }
 
-// TestSocketsTakeWhatIsAskedFor: by the filter, the direction and the interface, with times and lengths; and what no interface is, is an error.
+// TestSocketsTakeWhatIsAskedFor: by the filter, the direction and the interface, with times and lengths; and what no interface
+// is, is an error.
 func TestSocketsTakeWhatIsAskedFor(t *testing.T) {
 	one, two := pair(t)
 	both, in, out := opened(t, one, udp(7000, Both)), opened(t, one, udp(7000, In)), opened(t, one, udp(7000, Out))
@@ -161,7 +162,8 @@ func TestSocketsTakeWhatIsAskedFor(t *testing.T) {
 	}
 	missing := udp(1, Both)
 	missing.Interface = "eth1"
-	if _, err := Open(missing, func(f func() error) error { return one.Do(func(ns.NetNS) error { return f() }) }); !errors.Is(err, ErrInterface) {
+	if _, err := Open(missing, func(f func() error) error { return one.Do(func(ns.NetNS) error { return f() }) }); !errors.Is(err,
+		ErrInterface) {
 		t.Errorf("an interface that is not there: %v", err)
 	}
 }
@@ -199,8 +201,9 @@ func TestPartsLoseNothing(t *testing.T) {
 		spec  Spec
 		part  Part
 	}{
-		"of another user": {stranger, spec, Part{Number: 1, Time: time.Second}}, "of another spec": {owner, other, Part{Number: 1, Time: time.Second}},
-		"out of turn": {owner, spec, Part{Number: 2, Time: time.Second}},
+		"of another user": {stranger, spec, Part{Number: 1, Time: time.Second}},
+		"of another spec": {owner, other, Part{Number: 1, Time: time.Second}},
+		"out of turn":     {owner, spec, Part{Number: 2, Time: time.Second}},
 	} {
 		if _, err := part(c.owner, c.spec, c.part, hear); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
@@ -226,7 +229,8 @@ func TestPartsLoseNothing(t *testing.T) {
 	})
 	got = nil
 	last, err := part(owner, spec, Part{Number: 2, Time: 5 * time.Second, Last: true}, hear)
-	if err != nil || last.More || last.Stats.Dropped == 0 || last.Stats.Received < flood/2 || uint64(len(got)) != last.Stats.Received-last.Stats.Dropped-1 || last.Told != len(got)+1 {
+	if err != nil || last.More || last.Stats.Dropped == 0 || last.Stats.Received < flood/2 ||
+		uint64(len(got)) != last.Stats.Received-last.Stats.Dropped-1 || last.Told != len(got)+1 {
 		t.Errorf("%v: %d arrived, %+v", err, len(got), last)
 	}
 	if _, err := part(owner, spec, Part{Number: 3, Time: time.Second}, hear); !errors.Is(err, ErrUnknown) {
@@ -256,7 +260,8 @@ func TestCapturesAreBounded(t *testing.T) {
 	count := func(u Update) error { told += len(u.Records); return nil }
 	counted, sized := udp(7000, In), udp(7000, In)
 	counted.Count, sized.Bytes = 3, 43*2-1
-	if out, err := run(t.Context(), "count", counted, Part{Time: 5 * time.Second}, count); err != nil || told != 3 || out.More || out.Why != "3 packets were captured" {
+	if out, err := run(t.Context(), "count", counted, Part{Time: 5 * time.Second}, count); err != nil || told != 3 || out.More ||
+		out.Why != "3 packets were captured" {
 		t.Errorf("%v: %d, %+v", err, told, out)
 	}
 	told = 0
@@ -264,15 +269,18 @@ func TestCapturesAreBounded(t *testing.T) {
 		t.Errorf("%v: %d, %+v", err, told, out)
 	}
 	gone := errors.New("the reader has gone")
-	if _, err := run(t.Context(), "reader", udp(7000, In), Part{Time: 5 * time.Second}, func(Update) error { return gone }); !errors.Is(err, gone) {
+	if _, err := run(t.Context(), "reader", udp(7000, In), Part{Time: 5 * time.Second}, func(Update) error { return gone }); !errors.Is(err,
+		gone) {
 		t.Errorf("without a reader: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := run(ctx, "cancelled", udp(7000, In), Part{Time: 5 * time.Second}, func(Update) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
+	if _, err := run(ctx, "cancelled", udp(7000, In), Part{Time: 5 * time.Second},
+		func(Update) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("when its question ends: %v", err)
 	}
 	lives = errors.New("the pod has gone")
-	if out, err := run(t.Context(), "pod", udp(7000, In), Part{Time: 5 * time.Second}, count); err != nil || out.Why != "the pod has gone" || out.More {
+	if out, err := run(t.Context(), "pod", udp(7000, In), Part{Time: 5 * time.Second}, count); err != nil || out.Why != "the pod has gone" ||
+		out.More {
 		t.Errorf("without its pod: %v, %+v", err, out)
 	}
 	lives = nil

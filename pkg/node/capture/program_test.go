@@ -18,14 +18,17 @@ type frame struct {
 	from, to     netip.Addr
 	protocol     string
 	sport, dport uint16
-	// options lengthen the IPv4 header, or put extension headers into IPv6; fragmented has a fragment header, of the first fragment or a later one.
+	// options lengthen the IPv4 header, or put extension headers into IPv6; fragmented has a fragment header, of the first fragment
+	// or a later one.
 	options, fragmented, later bool
 }
 
 func (f frame) bytes(t *testing.T) []byte {
 	t.Helper()
 	buffer := gopacket.NewSerializeBuffer()
-	ethernet := &layers.Ethernet{SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4}
+	ethernet := &layers.Ethernet{
+		SrcMAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, DstMAC: net.HardwareAddr{2, 0, 0, 0, 0, 2}, EthernetType: layers.EthernetTypeIPv4,
+	}
 	all := []gopacket.SerializableLayer{ethernet}
 	var number layers.IPProtocol
 	switch f.protocol {
@@ -124,16 +127,25 @@ func pick[T any](r *rand.Rand, all ...T) T { return all[r.IntN(len(all))] }
 func TestFiltersTakeWhatTheySay(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	four := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.3.1"), netip.MustParseAddr("192.0.2.7")}
-	six := []netip.Addr{netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2"), netip.MustParseAddr("fd00:0:0:3::1"), netip.MustParseAddr("2001:db8::7")}
+	four := []netip.Addr{
+		netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.3.1"), netip.MustParseAddr("192.0.2.7"),
+	}
+	six := []netip.Addr{
+		netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2"), netip.MustParseAddr("fd00:0:0:3::1"), netip.MustParseAddr("2001:db8::7"),
+	}
 	prefixes := []netip.Prefix{
-		netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/22"), netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("0.0.0.0/0"),
-		netip.MustParsePrefix("fd00::1/128"), netip.MustParsePrefix("fd00::/62"), netip.MustParsePrefix("2001:db8::/33"), netip.MustParsePrefix("::/0"),
+		netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/22"), netip.MustParsePrefix("192.0.2.0/25"),
+		netip.MustParsePrefix("0.0.0.0/0"),
+		netip.MustParsePrefix("fd00::1/128"), netip.MustParsePrefix("fd00::/62"), netip.MustParsePrefix("2001:db8::/33"),
+		netip.MustParsePrefix("::/0"),
 	}
 	names, ports := []string{"tcp", "udp", "sctp", "icmp", arp}, []uint16{53, 80, 443, 8080}
 	var taken, left int
 	for range 6000 {
-		f := frame{protocol: pick(r, "tcp", "udp", "sctp", "icmp", "other", arp), sport: pick(r, ports...), dport: pick(r, ports...), options: r.IntN(3) == 0}
+		f := frame{
+			protocol: pick(r, "tcp", "udp", "sctp", "icmp", "other", arp), sport: pick(r, ports...), dport: pick(r, ports...),
+			options: r.IntN(3) == 0,
+		}
 		switch r.IntN(4) {
 		case 0:
 			f.fragmented = true
@@ -233,7 +245,10 @@ func TestSpecsAreChecked(t *testing.T) {
 			t.Errorf("%s: it is as good as the other", says)
 		}
 	}
-	filter := Filter{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.1.0.0/16")}, Ports: []uint16{53, 80}, Protocols: []string{"tcp", "icmp"}}
+	filter := Filter{
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.1.0.0/16")}, Ports: []uint16{53, 80},
+		Protocols: []string{"tcp", "icmp"},
+	}
 	if got, want := filter.String(), "(host 10.0.0.1 or net 10.1.0.0/16) and (tcp or icmp or icmp6) and (port 53 or port 80)"; got != want {
 		t.Errorf("it is written %q, want %q", got, want)
 	}

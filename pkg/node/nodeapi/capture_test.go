@@ -61,7 +61,8 @@ func TestCapturesAreStreamed(t *testing.T) {
 		if q.Part.Number > 0 {
 			return &RefusedError{What: "the capture has ended"}
 		}
-		err := errors.Join(each(CaptureLine{Begun: true}), each(CaptureLine{Update: &capture.Update{Records: []capture.Record{{Length: 3, Data: []byte("abc")}}}}))
+		err := errors.Join(each(CaptureLine{Begun: true}),
+			each(CaptureLine{Update: &capture.Update{Records: []capture.Record{{Length: 3, Data: []byte("abc")}}}}))
 		select {
 		case <-seen:
 		case <-ctx.Done():
@@ -80,7 +81,8 @@ func TestCapturesAreStreamed(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "told=1") })
-	if text := logged.String(); !strings.Contains(text, `user="\"jo\""`) || !strings.Contains(text, "pod=red/web uid=uid-1") || !strings.Contains(text, "told=1") {
+	if text := logged.String(); !strings.Contains(text, `user="\"jo\""`) || !strings.Contains(text, "pod=red/web uid=uid-1") ||
+		!strings.Contains(text, "told=1") {
 		t.Errorf("it is logged as %s", text)
 	}
 	q := captureQuestion()

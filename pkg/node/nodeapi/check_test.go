@@ -56,7 +56,8 @@ func TestChecksAreTold(t *testing.T) {
 		t.Errorf("who refuses: %v", err)
 	}
 	older := serving(t, http.NotFoundHandler())
-	if _, err := older.Check(t.Context(), CheckQuestion{User: "jo"}); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
+	if _, err := older.Check(t.Context(), CheckQuestion{User: "jo"}); err == nil ||
+		!strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
 	long := serving(t, Handler(checks{check: func(context.Context, bool) (model.NodeCheck, error) {
@@ -64,7 +65,8 @@ func TestChecksAreTold(t *testing.T) {
 		d.Have = strings.Repeat("x", 10*maxText)
 		return model.NodeCheck{Differences: slices.Repeat([]model.NodeDifference{d}, model.MaxNodeDifferences)}, nil
 	}}, quiet()))
-	if got, err := long.Check(t.Context(), CheckQuestion{User: "jo"}); err != nil || len(got.Differences) != model.MaxNodeDifferences || len(got.Differences[0].Have) != maxText {
+	if got, err := long.Check(t.Context(), CheckQuestion{User: "jo"}); err != nil || len(got.Differences) != model.MaxNodeDifferences ||
+		len(got.Differences[0].Have) != maxText {
 		t.Errorf("texts that are too long: %v, %d differences", err, len(got.Differences))
 	}
 }
@@ -81,10 +83,12 @@ func TestCheckersAreNotBelieved(t *testing.T) {
 	}
 	one := model.NodeDifference{Object: "Interface x"}
 	for name, c := range map[string]struct{ text, want string }{
-		"whole":         {text(model.NodeCheck{Differences: []model.NodeDifference{one}}), ""},
-		"cut":           {text(model.NodeCheck{Differences: []model.NodeDifference{one}})[:20], "unexpected end"},
-		"nothing":       {"", "unexpected end"},
-		"too many":      {text(model.NodeCheck{Differences: slices.Repeat([]model.NodeDifference{one}, model.MaxNodeDifferences+1)}), "more differences"},
+		"whole":   {text(model.NodeCheck{Differences: []model.NodeDifference{one}}), ""},
+		"cut":     {text(model.NodeCheck{Differences: []model.NodeDifference{one}})[:20], "unexpected end"},
+		"nothing": {"", "unexpected end"},
+		"too many": {
+			text(model.NodeCheck{Differences: slices.Repeat([]model.NodeDifference{one}, model.MaxNodeDifferences+1)}), "more differences",
+		},
 		"too long":      {strings.Repeat(" ", maxCheck+1), "too long"},
 		"less than any": {`{"more":-1}`, "less than nothing"},
 		"repaired":      {text(model.NodeCheck{Repaired: []model.NodeDifference{one}}), "nobody asked it to"},

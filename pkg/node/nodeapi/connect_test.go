@@ -86,7 +86,8 @@ func TestConnections(t *testing.T) {
 	writing.Wait()
 	_ = conn.Close()
 	wait.Until(t, wait.Patience, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
-	if text := logged.String(); !strings.Contains(text, `user="\"jo\"" socket=database bridge="" writes=false`) || !strings.Contains(text, `why="the client has ended it"`) {
+	if text := logged.String(); !strings.Contains(text, `user="\"jo\"" socket=database bridge="" writes=false`) ||
+		!strings.Contains(text, `why="the client has ended it"`) {
 		t.Errorf("it is logged as %s", text)
 	}
 	q := ConnectQuestion{User: "jo", Socket: SocketOpenFlow, Bridge: "br-ex"}
@@ -141,7 +142,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		return err == nil
 	})
 	for _, body := range []string{
-		`hello`, `{"socket":"database"}`, `{"user":"jo","socket":"ssh"}`, `{"user":"jo","socket":"openflow"}`, `{"user":"jo","socket":"openflow","bridge":"../db"}`,
+		`hello`, `{"socket":"database"}`, `{"user":"jo","socket":"ssh"}`, `{"user":"jo","socket":"openflow"}`,
+		`{"user":"jo","socket":"openflow","bridge":"../db"}`,
 		`{"user":"jo","socket":"openflow","bridge":".x"}`, `{"user":"jo","socket":"database","bridge":"br-int"}`,
 	} {
 		asked := httptest.NewServer(Handler(sockets{open: func(q ConnectQuestion) (net.Conn, Gate, error) {

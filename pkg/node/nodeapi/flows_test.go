@@ -53,10 +53,14 @@ func flowsOf(networks ...string) FlowsQuestion {
 }
 
 func flow(network, pod string) model.Flow {
-	return model.Flow{Network: network, Pod: pod, Verdict: "drop", Source: netip.MustParseAddr("10.0.0.6"), Destination: netip.MustParseAddr("10.0.0.5"), Port: 80, Protocol: "tcp", Last: time.Unix(1e9, 0).UTC()}
+	return model.Flow{
+		Network: network, Pod: pod, Verdict: "drop", Source: netip.MustParseAddr("10.0.0.6"), Destination: netip.MustParseAddr("10.0.0.5"),
+		Port: 80, Protocol: "tcp", Last: time.Unix(1e9, 0).UTC(),
+	}
 }
 
-// TestFlowsAreFollowed: each flow comes at once, and between them the agent says that it is there: who follows waits longer than an agent may say nothing.
+// TestFlowsAreFollowed: each flow comes at once, and between them the agent says that it is there: who follows waits longer than
+// an agent may say nothing.
 func TestFlowsAreFollowed(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
@@ -93,12 +97,14 @@ func TestFlowsAreFollowed(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	silent.patience = 50 * time.Millisecond
-	if err := silent.Flows(t.Context(), q, func(model.Flow) error { return nil }); err == nil || !strings.Contains(err.Error(), "has said nothing") && !strings.Contains(err.Error(), "cannot be asked") {
+	if err := silent.Flows(t.Context(), q, func(model.Flow) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "has said nothing") && !strings.Contains(err.Error(), "cannot be asked") {
 		t.Errorf("of one that says nothing: %v", err)
 	}
 }
 
-// TestAgentsAreNotBelievedAboutFlows: what is not whole, of another Network or namespace, not a drop, or more than was asked for is no answer.
+// TestAgentsAreNotBelievedAboutFlows: what is not whole, of another Network or namespace, not a drop, or more than was asked for
+// is no answer.
 func TestAgentsAreNotBelievedAboutFlows(t *testing.T) {
 	t.Parallel()
 	text := func(lines ...FlowLine) string {
@@ -117,7 +123,8 @@ func TestAgentsAreNotBelievedAboutFlows(t *testing.T) {
 	passed.Verdict = "allow"
 	own, end := tells("red", "red/web"), FlowLine{End: true}
 	red, namespace, drops, everything := flowsOf("red"), flowsOf(), flowsOf("red"), flowsOf()
-	namespace.Flows.Networks, namespace.Flows.Namespaces, drops.Flows.Drops, everything.All, everything.Flows.Networks = nil, []string{"red"}, true, true, nil
+	namespace.Flows.Networks, namespace.Flows.Namespaces, drops.Flows.Drops, everything.All, everything.Flows.Networks = nil, []string{"red"},
+		true, true, nil
 	for name, c := range map[string]struct {
 		q    FlowsQuestion
 		text string
@@ -152,7 +159,8 @@ func TestAgentsAreNotBelievedAboutFlows(t *testing.T) {
 	}
 }
 
-// TestFlowQuestionsAreBounded: no more are answered at once than may be, which take no turns of pings; a question that names nobody is none.
+// TestFlowQuestionsAreBounded: no more are answered at once than may be, which take no turns of pings; a question that names
+// nobody is none.
 func TestFlowQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
 	enter, leave := make(chan struct{}), make(chan struct{})
@@ -172,7 +180,8 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 	var asking sync.WaitGroup
 	for range 4 {
 		asking.Go(func() {
-			if refused, ok := errors.AsType[*RefusedError](ask()); !ok || refused.Temporary || !strings.Contains(refused.What, "flows are not sampled") {
+			if refused, ok := errors.AsType[*RefusedError](ask()); !ok || refused.Temporary ||
+				!strings.Contains(refused.What, "flows are not sampled") {
 				t.Errorf("it is refused with %+v", refused)
 			}
 		})
@@ -181,7 +190,8 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 	if refused, ok := errors.AsType[*RefusedError](ask()); !ok || !refused.Temporary || !strings.Contains(refused.What, "ask again") {
 		t.Errorf("one too many is answered with %v", refused)
 	}
-	if err := client.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil || !strings.Contains(err.Error(), "it is asked to ping") {
+	if err := client.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "it is asked to ping") {
 		t.Errorf("meanwhile a ping is answered with %v", err)
 	}
 	close(leave)
@@ -207,8 +217,9 @@ func TestFlowQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFollowersAreOfShares: followers of many users of one Tenant leave places for another Tenant and for operators, at each node; and one who has followed as long as one may is told
-// that it ends, whole. The control is that users who are nobody's are counted one by one.
+// TestFollowersAreOfShares: followers of many users of one Tenant leave places for another Tenant and for operators, at each
+// node; and one who has followed as long as one may is told that it ends, whole. The control is that users who are nobody's are
+// counted one by one.
 func TestFollowersAreOfShares(t *testing.T) {
 	t.Parallel()
 	enter := make(chan struct{})

@@ -52,7 +52,8 @@ func (a answers) Observe(context.Context, ObserveQuestion, func(ObserveLine) err
 
 func question() Question {
 	return Question{User: "jo", Pod: Pod{"red", "web", "uid-1"}, Ping: ping.Spec{
-		Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Count: 2, First: 1, Size: 56, Interval: time.Second, Timeout: time.Second,
+		Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Count: 2, First: 1, Size: 56,
+		Interval: time.Second, Timeout: time.Second,
 	}}
 }
 
@@ -64,7 +65,10 @@ func serving(t *testing.T, h http.Handler) Client {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	at := netip.MustParseAddrPort(s.Listener.Addr().String())
-	return Client{Node: "n1", Addresses: []netip.Addr{at.Addr()}, Port: at.Port(), TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} }}
+	return Client{
+		Node: "n1", Addresses: []netip.Addr{at.Addr()}, Port: at.Port(),
+		TLS: func(netip.Addr) *tls.Config { return &tls.Config{InsecureSkipVerify: true} },
+	}
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -100,7 +104,8 @@ func TestAnswersAreStreamed(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "\n") })
-	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `user="\"jo\\nxxx`) || len(text) > 1000 || !strings.Contains(text, "pod=red/web") {
+	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `user="\"jo\\nxxx`) || len(text) > 1000 ||
+		!strings.Contains(text, "pod=red/web") {
 		t.Errorf("it is logged as %s", text)
 	}
 }
@@ -119,7 +124,8 @@ func TestRefusalsAreTold(t *testing.T) {
 		client := serving(t, Handler(answers(func(context.Context, Pod, ping.Spec, func(ping.Reply)) error { return c.err }), quiet()))
 		err := client.Ping(t.Context(), question(), func(ping.Reply) error { return nil })
 		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok || refused.Temporary != c.temporary || !strings.Contains(refused.What, c.err.Error()) || !strings.Contains(refused.What, "node n1") {
+		if !ok || refused.Temporary != c.temporary || !strings.Contains(refused.What, c.err.Error()) ||
+			!strings.Contains(refused.What, "node n1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -128,11 +134,13 @@ func TestRefusalsAreTold(t *testing.T) {
 		return errors.New("then it fails")
 	}), quiet()))
 	told := 0
-	if err := half.Ping(t.Context(), question(), func(ping.Reply) error { told++; return nil }); err == nil || !strings.Contains(err.Error(), "then it fails") || told != 1 {
+	if err := half.Ping(t.Context(), question(), func(ping.Reply) error { told++; return nil }); err == nil ||
+		!strings.Contains(err.Error(), "then it fails") || told != 1 {
 		t.Errorf("%d replies, then %v", told, err)
 	}
 	older := serving(t, http.NotFoundHandler())
-	if err := older.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
+	if err := older.Ping(t.Context(), question(), func(ping.Reply) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
 	nobody := Client{Node: "n1", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Port: 1, TLS: older.TLS}

@@ -35,18 +35,25 @@ func observation(t *testing.T) ObserveQuestion {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ObserveQuestion{User: "jo", Pod: Pod{"red", "web", "uid-1"}, Watch: observe.Watch{Protocol: model.UDP, Mark: mark, Targets: 2, Ports: []uint16{53}, Time: time.Second}}
+	return ObserveQuestion{
+		User: "jo", Pod: Pod{"red", "web", "uid-1"}, Watch: observe.Watch{
+			Protocol: model.UDP, Mark: mark, Targets: 2, Ports: []uint16{53}, Time: time.Second,
+		},
+	}
 }
 
 func aPoint() Point {
 	from, to := netip.MustParseAddrPort("10.0.0.5:4242"), netip.MustParseAddrPort("10.0.0.6:53")
 	return Point{
-		Packet: observe.Packet{Target: 1, From: from, To: to, Tunnel: observe.Tunnel{From: netip.MustParseAddr("192.0.2.1"), To: netip.MustParseAddr("192.0.2.2")}},
-		Kind:   KindPod, Interface: "atoll-x", Pod: Pod{"red", "db", "uid-2"}, Time: 7,
+		Packet: observe.Packet{
+			Target: 1, From: from, To: to, Tunnel: observe.Tunnel{From: netip.MustParseAddr("192.0.2.1"), To: netip.MustParseAddr("192.0.2.2")},
+		},
+		Kind: KindPod, Interface: "atoll-x", Pod: Pod{"red", "db", "uid-2"}, Time: 7,
 	}
 }
 
-// TestObservationsAreTold: the question gets to the agent as it was asked, with the mark, each line is told at once, and the log has one line.
+// TestObservationsAreTold: the question gets to the agent as it was asked, with the mark, each line is told at once, and the log
+// has one line.
 func TestObservationsAreTold(t *testing.T) {
 	t.Parallel()
 	q := observation(t)
@@ -78,7 +85,8 @@ func TestObservationsAreTold(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "\n") })
-	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "pod=red/web") || strings.Contains(text, must(q.Watch.Mark.MarshalText())) {
+	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "pod=red/web") ||
+		strings.Contains(text, must(q.Watch.Mark.MarshalText())) {
 		t.Errorf("it is logged as %s", text)
 	}
 }
@@ -90,7 +98,8 @@ func must(text []byte, err error) string {
 	return string(text)
 }
 
-// TestObserversAreNotBelieved: an agent that tells of what nobody has asked for, or of more than there may be, is not taken for one that answers.
+// TestObserversAreNotBelieved: an agent that tells of what nobody has asked for, or of more than there may be, is not taken for
+// one that answers.
 func TestObserversAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	endless := func(line ObserveLine) func(context.Context, ObserveQuestion, func(ObserveLine) error) error {
@@ -137,7 +146,8 @@ func TestObserversAreNotBelieved(t *testing.T) {
 		}
 	}
 	older := serving(t, http.NotFoundHandler())
-	if err := older.Observe(t.Context(), observation(t), func(ObserveLine) error { return nil }); err == nil || !strings.Contains(err.Error(), "older than atoll-inspect") {
+	if err := older.Observe(t.Context(), observation(t), func(ObserveLine) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an older agent: %v", err)
 	}
 }
@@ -159,7 +169,8 @@ func TestObservationsAreBounded(t *testing.T) {
 		<-begun
 	}
 	err := client.Observe(t.Context(), observation(t), func(ObserveLine) error { return nil })
-	if refused, ok := errors.AsType[*RefusedError](err); !ok || !refused.Temporary || !strings.Contains(refused.What, "as many questions at once as it may") {
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !refused.Temporary ||
+		!strings.Contains(refused.What, "as many questions at once as it may") {
 		t.Errorf("one more: %v", err)
 	}
 	close(end)

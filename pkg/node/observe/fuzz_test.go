@@ -12,8 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
-// FuzzPacket: whatever a tenant's pod puts on a link is read without a panic. What is known for sure has the mark within, of a target that there is, and the
-// kernel's filter lets it through.
+// FuzzPacket: whatever a tenant's pod puts on a link is read without a panic. What is known for sure has the mark within, of a
+// target that there is, and the kernel's filter lets it through.
 func FuzzPacket(f *testing.F) {
 	mark := ping.Mark{1, 2, 3, 4, 5, 6, 7, 8}
 	const targets = 2
@@ -34,7 +34,8 @@ func FuzzPacket(f *testing.F) {
 	n, p := mark.Sequence(1), mark.Payload(1)
 	for _, s := range []scene{{f, false, false, mark}, {f, true, false, mark}, {f, false, true, mark}, {f, true, true, mark}} {
 		for _, packet := range [][]byte{
-			s.tcp(false, n, 0, syn), s.tcp(true, 99, n+1, syn, ack), s.tcp(true, 0, n+1, rst, ack), s.icmp(true, 3, 1, s.bare().tcp(false, n, 0, syn)),
+			s.tcp(false, n, 0, syn), s.tcp(true, 99, n+1, syn, ack), s.tcp(true, 0, n+1, rst, ack), s.icmp(true, 3,
+				1, s.bare().tcp(false, n, 0, syn)),
 			s.udp(false, 1000, 80, p), s.udp(true, 80, 1000, []byte("x")), s.icmp(true, 3, 1, s.bare().udp(false, 1000, 80, p)),
 			s.icmp(false, 8, 128, p), s.icmp(true, 0, 129, p), s.icmp(true, 11, 3, s.bare().icmp(false, 8, 128, p)),
 		} {
@@ -71,5 +72,6 @@ func has(packet []byte, w Watch, target int) bool {
 		return bytes.Contains(packet, w.Mark.Payload(target))
 	}
 	number := w.Mark.Sequence(target)
-	return bytes.Contains(packet, binary.BigEndian.AppendUint32(nil, number)) || bytes.Contains(packet, binary.BigEndian.AppendUint32(nil, number+1))
+	return bytes.Contains(packet, binary.BigEndian.AppendUint32(nil, number)) ||
+		bytes.Contains(packet, binary.BigEndian.AppendUint32(nil, number+1))
 }

@@ -49,7 +49,9 @@ func (s scene) ip(proto layers.IPProtocol, back bool, upper ...gopacket.Serializ
 	kind := layers.EthernetTypeIPv4
 	var header gopacket.SerializableLayer = &layers.IPv4{Version: 4, TTL: 64, Protocol: proto, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
 	if s.six {
-		kind, header = layers.EthernetTypeIPv6, &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: proto, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
+		kind, header = layers.EthernetTypeIPv6, &layers.IPv6{
+			Version: 6, HopLimit: 64, NextHeader: proto, SrcIP: from.AsSlice(), DstIP: to.AsSlice(),
+		}
 	}
 	all := append([]gopacket.SerializableLayer{header}, upper...)
 	if !s.tube {
@@ -58,7 +60,11 @@ func (s scene) ip(proto layers.IPProtocol, back bool, upper ...gopacket.Serializ
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
 	inner := s.write(append([]gopacket.SerializableLayer{&layers.Ethernet{SrcMAC: mac, DstMAC: mac, EthernetType: kind}}, all...)...)
 	tunnel := append([]byte{2, 0, 0x65, 0x58, 0, 0, 7, 0}, make([]byte, 8)...)
-	return s.write(&layers.IPv4{Version: 4, IHL: 6, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: net.IP{192, 0, 2, 1}, DstIP: net.IP{192, 0, 2, 2}, Options: []layers.IPv4Option{{OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}}},
+	return s.write(
+		&layers.IPv4{
+			Version: 4, IHL: 6, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: net.IP{192, 0, 2, 1}, DstIP: net.IP{192, 0, 2, 2},
+			Options: []layers.IPv4Option{{OptionType: 1}, {OptionType: 1}, {OptionType: 1}, {OptionType: 1}},
+		},
 		&layers.UDP{SrcPort: 33333, DstPort: geneve}, gopacket.Payload(append(tunnel, inner...)))
 }
 
@@ -88,8 +94,8 @@ func (s scene) icmp(back bool, kind4, kind6 byte, text []byte) []byte {
 
 func (s scene) bare() scene { s.tube = false; return s }
 
-// TestPacketsAreKnown: of each protocol, by both families, in a tunnel or not: the marked packet, its answer and its refusals are known, and nothing that is like
-// them. What is known, the kernel's filter lets through.
+// TestPacketsAreKnown: of each protocol, by both families, in a tunnel or not: the marked packet, its answer and its refusals are
+// known, and nothing that is like them. What is known, the kernel's filter lets through.
 func TestPacketsAreKnown(t *testing.T) {
 	t.Parallel()
 	mark, err := ping.NewMark()
@@ -200,7 +206,8 @@ func TestPacketsAreKnown(t *testing.T) {
 	}
 }
 
-// TestAnswersToDatagrams: what comes back at the same place, from whom to whom, is an answer, and nothing else is; each is told once at a place.
+// TestAnswersToDatagrams: what comes back at the same place, from whom to whom, is an answer, and nothing else is; each is told
+// once at a place.
 func TestAnswersToDatagrams(t *testing.T) {
 	t.Parallel()
 	mark, err := ping.NewMark()
@@ -224,7 +231,8 @@ func TestAnswersToDatagrams(t *testing.T) {
 	}
 	for name, told := range map[string]bool{
 		"another link": second(at(2, true, answer)), "the same direction": second(at(1, false, answer)),
-		"from another port": second(at(1, true, s.udp(true, 81, 1000, []byte("x")))), "to another port": second(at(1, true, s.udp(true, 80, 1001, []byte("x")))),
+		"from another port": second(at(1, true, s.udp(true, 81, 1000, []byte("x")))),
+		"to another port":   second(at(1, true, s.udp(true, 80, 1001, []byte("x")))),
 	} {
 		if told {
 			t.Errorf("it is an answer: %s", name)
@@ -248,7 +256,8 @@ func TestWatchesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Watch){
-		"no mark": func(w *Watch) { w.Mark = ping.Mark{} }, "too long": func(w *Watch) { w.Time = MaxTime + 1 }, "no time": func(w *Watch) { w.Time = 0 },
+		"no mark": func(w *Watch) { w.Mark = ping.Mark{} }, "too long": func(w *Watch) { w.Time = MaxTime + 1 },
+		"no time":          func(w *Watch) { w.Time = 0 },
 		"too many targets": func(w *Watch) { w.Targets = ping.MaxTargets + 1 }, "none": func(w *Watch) { w.Targets = 0 },
 		"too many ports": func(w *Watch) { w.Ports = make([]uint16, MaxPorts+1) }, "any port": func(w *Watch) { w.Ports = []uint16{0} },
 		"another protocol": func(w *Watch) { w.Protocol = model.SCTP },

@@ -78,7 +78,8 @@ func sent(t *testing.T, n ns.NetNS, spec ping.Spec, w Watch) (seen []Sighting, r
 			case left < 0:
 				left = 2
 				go func() {
-					done <- ping.Run(ctx, spec, func(do func() error) error { return n.Do(func(ns.NetNS) error { return do() }) }, func(r ping.Reply) { replies = append(replies, r) })
+					done <- ping.Run(ctx, spec, func(do func() error) error { return n.Do(func(ns.NetNS) error { return do() }) },
+						func(r ping.Reply) { replies = append(replies, r) })
 				}()
 			case len(done) > 0:
 				// Two beats later all is told that was there when it ended.
@@ -98,8 +99,8 @@ func sent(t *testing.T, n ns.NetNS, spec ping.Spec, w Watch) (seen []Sighting, r
 	return seen, replies
 }
 
-// TestMarkedPacketsAreSeen: what package ping sends with a mark is seen with it, and so is the answer, by each protocol and family; a refusal is told as one; and
-// what is sent with another mark is not seen, or without any.
+// TestMarkedPacketsAreSeen: what package ping sends with a mark is seen with it, and so is the answer, by each protocol and
+// family; a refusal is told as one; and what is sent with another mark is not seen, or without any.
 func TestMarkedPacketsAreSeen(t *testing.T) {
 	n := alone(t)
 	mark, err := ping.NewMark()
@@ -112,7 +113,9 @@ func TestMarkedPacketsAreSeen(t *testing.T) {
 	}
 	targets := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
 	for protocol, port := range map[model.Protocol]uint16{model.TCP: 7777, model.UDP: 7777, ping.ICMP: 0} {
-		spec := ping.Spec{Protocol: protocol, Port: port, Targets: targets, Count: 1, Size: 56, Interval: time.Second, Timeout: time.Second, Mark: &mark}
+		spec := ping.Spec{
+			Protocol: protocol, Port: port, Targets: targets, Count: 1, Size: 56, Interval: time.Second, Timeout: time.Second, Mark: &mark,
+		}
 		w := Watch{Protocol: protocol, Mark: mark, Targets: 2, Time: 4 * time.Second}
 		if port != 0 {
 			w.Ports = []uint16{port}
@@ -157,7 +160,8 @@ func TestMarkedPacketsAreSeen(t *testing.T) {
 	}
 }
 
-// TestAFloodIsNotRead: who sends more than a Watch looks at, by what is like an answer, has it end, long before its time. The control is the same flood without a bound.
+// TestAFloodIsNotRead: who sends more than a Watch looks at, by what is like an answer, has it end, long before its time. The
+// control is the same flood without a bound.
 func TestAFloodIsNotRead(t *testing.T) {
 	n := alone(t)
 	mark, err := ping.NewMark()
@@ -169,7 +173,8 @@ func TestAFloodIsNotRead(t *testing.T) {
 		defer cancel()
 		w := Watch{Protocol: model.UDP, Mark: mark, Targets: 1, Ports: []uint16{7778}, Time: MaxTime}
 		err := n.Do(func(ns.NetNS) error {
-			conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7778}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7777})
+			conn, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7778},
+				&net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7777})
 			if err != nil {
 				return err
 			}

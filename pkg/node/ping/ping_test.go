@@ -19,7 +19,10 @@ import (
 )
 
 func good() Spec {
-	return Spec{Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Count: 3, First: 1, Size: 56, Interval: MinInterval, Timeout: time.Second}
+	return Spec{
+		Protocol: model.TCP, Port: 80, Targets: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Count: 3, First: 1, Size: 56,
+		Interval: MinInterval, Timeout: time.Second,
+	}
 }
 
 func TestSpecsAreBounded(t *testing.T) {
@@ -179,7 +182,9 @@ func TestEchoesAreTold(t *testing.T) {
 			return text
 		}
 		reply := func(id, seq int, cookie byte) []byte {
-			return marshal(icmp.Message{Type: m.answer, Body: &icmp.Echo{ID: id, Seq: seq, Data: append([]byte{cookie, 2, 3, 0, 0, 0, 0, 0}, make([]byte, 56)...)}})
+			return marshal(icmp.Message{
+				Type: m.answer, Body: &icmp.Echo{ID: id, Seq: seq, Data: append([]byte{cookie, 2, 3, 0, 0, 0, 0, 0}, make([]byte, 56)...)},
+			})
 		}
 		var unreachable, exceeded icmp.Type = ipv4.ICMPTypeDestinationUnreachable, ipv4.ICMPTypeTimeExceeded
 		header := make([]byte, 24)
@@ -200,19 +205,24 @@ func TestEchoesAreTold(t *testing.T) {
 			ours bool
 			says string
 		}{
-			"the answer":                   {reply(77, 5, 1), target, true, ""},
-			"another's answer":             {reply(77, 5, 1), gateway, true, "another answers: 10.0.0.1"},
-			"another process' answer":      {reply(78, 5, 1), target, false, ""},
-			"the answer before":            {reply(77, 4, 1), target, false, ""},
-			"a forged answer":              {reply(77, 5, 9), target, false, ""},
-			"the request itself":           {question, target, false, ""},
-			"unreachable":                  {quote(slices.Concat(header, question)), gateway, true, "10.0.0.1 says: destination unreachable (code 3)"},
+			"the answer":              {reply(77, 5, 1), target, true, ""},
+			"another's answer":        {reply(77, 5, 1), gateway, true, "another answers: 10.0.0.1"},
+			"another process' answer": {reply(78, 5, 1), target, false, ""},
+			"the answer before":       {reply(77, 4, 1), target, false, ""},
+			"a forged answer":         {reply(77, 5, 9), target, false, ""},
+			"the request itself":      {question, target, false, ""},
+			"unreachable": {
+				quote(slices.Concat(header, question)), gateway, true, "10.0.0.1 says: destination unreachable (code 3)",
+			},
 			"unreachable, of another":      {quote(slices.Concat(header, other)), gateway, false, "-"},
 			"unreachable, without its own": {quote(header), gateway, false, "-"},
 			"unreachable, of nothing":      {quote(nil), gateway, false, "-"},
-			"in a circle":                  {marshal(icmp.Message{Type: exceeded, Body: &icmp.TimeExceeded{Data: slices.Concat(header, question)}}), gateway, true, "10.0.0.1 says: time exceeded"},
-			"nothing":                      {nil, gateway, false, ""},
-			"half":                         {question[:3], gateway, false, ""},
+			"in a circle": {
+				marshal(icmp.Message{Type: exceeded, Body: &icmp.TimeExceeded{Data: slices.Concat(header, question)}}), gateway, true,
+				"10.0.0.1 says: time exceeded",
+			},
+			"nothing": {nil, gateway, false, ""},
+			"half":    {question[:3], gateway, false, ""},
 		} {
 			ours, err := m.judge(c.text, c.from, 5)
 			said := ""

@@ -25,7 +25,10 @@ var dual = compile.Layout{Name: "red", UID: "uid-red", Subnets: []compile.Subnet
 
 // naming is a policy with rules that each name a port x and mean anybody.
 func naming(d model.Direction, rules int, verdict model.Verdict) model.Policy {
-	p := model.Policy{Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "team", Name: "p"}, Tier: model.TierTenant, Subject: match.Pods{Namespace: "team"}}
+	p := model.Policy{
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "team", Name: "p"}, Tier: model.TierTenant,
+		Subject: match.Pods{Namespace: "team"},
+	}
 	p.Isolates[d] = true
 	for range rules {
 		p.Rules[d] = append(p.Rules[d], model.Rule{Verdict: verdict, AnyPeer: true, Ports: []model.PolicyPort{{Protocol: model.TCP, Name: "x"}}})
@@ -71,7 +74,8 @@ func acls(p model.Policy, in compile.Around) (out []*nb.ACL) {
 	return out
 }
 
-// TestNumbersOfNamedPortsAreBounded: a policy's rules times the numbers that pods give the name. What is beyond allows nothing, has no groups, and is said. The controls are policies at the bound.
+// TestNumbersOfNamedPortsAreBounded: a policy's rules times the numbers that pods give the name. What is beyond allows nothing,
+// has no groups, and is said. The controls are policies at the bound.
 func TestNumbersOfNamedPortsAreBounded(t *testing.T) {
 	t.Parallel()
 	peers := func(p model.Policy, n int) model.Policy {
@@ -158,8 +162,8 @@ func clusterNaming(d model.Direction, verdict model.Verdict) model.Policy {
 	return p
 }
 
-// TestWhatDeniesStaysBeyondTheBound: a rule of a ClusterNetworkPolicy that denies or passes denies all ports of the pods of a tenant that gives its ports too many numbers. The
-// control is one number less.
+// TestWhatDeniesStaysBeyondTheBound: a rule of a ClusterNetworkPolicy that denies or passes denies all ports of the pods of a
+// tenant that gives its ports too many numbers. The control is one number less.
 func TestWhatDeniesStaysBeyondTheBound(t *testing.T) {
 	t.Parallel()
 	for _, verdict := range []model.Verdict{model.Deny, model.Pass, model.Allow} {

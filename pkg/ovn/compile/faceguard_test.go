@@ -22,7 +22,8 @@ func TestFaceGuard(t *testing.T) {
 		}})
 	}
 	var out bytes.Buffer
-	write(t, &out, compile.FaceGuardOwner(l), compile.FaceGuard(l, []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, false))
+	write(t, &out, compile.FaceGuardOwner(l),
+		compile.FaceGuard(l, []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, false))
 	places := compile.WayPlaces(l)
 	places.Members = append(places.Members, compile.NodeWay(l, "n1"))
 	write(t, &out, nb.NetworkOwner(l.Name), places)

@@ -10,8 +10,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// A Network that uses others has no row of its own for it: its switches hold access lists of the providers, which these have while they serve anybody.
-// ovn-northd computes everything anew when such a row comes or goes (TestAConsumerIsIncremental of package decide).
+// A Network that uses others has no row of its own for it: its switches hold access lists of the providers, which these have
+// while they serve anybody. ovn-northd computes everything anew when such a row comes or goes (TestAConsumerIsIncremental of
+// package decide).
 func TestConsumersHoldRowsOfProviders(t *testing.T) {
 	t.Parallel()
 	lay := func(name string) compile.Layout {
@@ -34,7 +35,8 @@ func TestConsumersHoldRowsOfProviders(t *testing.T) {
 			if acl, ok := row.(*nb.ACL); ok {
 				lent[acl.UUID] = acl
 			}
-			if group, ok := row.(*nb.PortGroup); ok && slices.ContainsFunc(facts.Members, func(m nb.Member) bool { return m.Row == nb.RefOf(group) && m.Column == nb.ColumnPorts }) {
+			if group, ok := row.(*nb.PortGroup); ok &&
+				slices.ContainsFunc(facts.Members, func(m nb.Member) bool { return m.Row == nb.RefOf(group) && m.Column == nb.ColumnPorts }) {
 				t.Errorf("what %s has for others judges at a port", provider)
 			}
 		}

@@ -28,18 +28,23 @@ func TestGoldenPolicies(t *testing.T) {
 	compareFiles(t, "testdata/policies", ".out.txt", compilePolicies)
 }
 
-// surroundings are what policies of every case meet: two pods call a port http and one dns, one of another Network another port http, node n1 has two addresses, and
-// behind the doors are two DNS pods and two API servers. Faces come from the ranges that a cluster has that says nothing else.
+// surroundings are what policies of every case meet: two pods call a port http and one dns, one of another Network another port
+// http, node n1 has two addresses, and behind the doors are two DNS pods and two API servers. Faces come from the ranges that a
+// cluster has that says nothing else.
 func surroundings(l compile.Layout, p model.Policy) compile.Around {
 	in := compile.Around{
-		Layout: l, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")},
+		Layout: l, Nodes: map[string][]netip.Addr{}, Faces: []netip.Prefix{
+			netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64"),
+		},
 		Named: map[compile.NamedPorts][]compile.Given{}, RemoteNamed: map[compile.NamedPorts][]compile.Given{},
 	}
 	for ask := range compile.Names(p) {
 		switch ask.Name {
 		case "http":
 			in.RemoteNamed[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 9090}}}}
-			in.Named[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "http", Protocol: model.TCP, Port: 8080}}}}
+			in.Named[ask] = []compile.Given{
+				{Ports: []model.PodPort{{Name: "http", Protocol: model.TCP, Port: 80}, {Name: "http", Protocol: model.TCP, Port: 8080}}},
+			}
 		case "dns":
 			in.Named[ask] = []compile.Given{{Ports: []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}}}}
 		}
@@ -57,7 +62,9 @@ func surroundings(l compile.Layout, p model.Policy) compile.Around {
 	}
 	for _, protocol := range []model.Protocol{model.UDP, model.TCP} {
 		pod := compile.DoorPod{Target: dns, Port: model.PodPort{Name: "dns", Protocol: protocol, Port: 53}}
-		in.Doors = append(in.Doors, compile.Door{Dial: netip.MustParseAddrPort("10.96.0.10:53"), Protocol: protocol, Pods: []compile.DoorPod{pod, pod}})
+		in.Doors = append(in.Doors, compile.Door{
+			Dial: netip.MustParseAddrPort("10.96.0.10:53"), Protocol: protocol, Pods: []compile.DoorPod{pod, pod},
+		})
 	}
 	in.Doors = append(in.Doors, compile.Door{
 		Dial: netip.MustParseAddrPort("10.96.0.1:443"), Protocol: model.TCP,
@@ -134,7 +141,8 @@ func writeACLs(out *bytes.Buffer, l compile.Layout, facts nb.Facts, groups map[c
 		}
 	}
 	slices.SortFunc(acls, func(a, b *nb.ACL) int {
-		return cmp.Or(cmp.Compare(b.Direction, a.Direction), cmp.Compare(a.Tier, b.Tier), cmp.Compare(b.Priority, a.Priority), cmp.Compare(names.Replace(a.Match), names.Replace(b.Match)))
+		return cmp.Or(cmp.Compare(b.Direction, a.Direction), cmp.Compare(a.Tier, b.Tier), cmp.Compare(b.Priority, a.Priority),
+			cmp.Compare(names.Replace(a.Match), names.Replace(b.Match)))
 	})
 	for _, a := range acls {
 		fmt.Fprintf(out, "%s %d/%d %s: %s\n", a.Direction, a.Tier, a.Priority, a.Action, names.Replace(a.Match))

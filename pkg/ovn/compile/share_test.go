@@ -11,8 +11,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// TestManyNumbersTakeNothingFromOtherTenants: a tenant gives the name of a rule to any pod thousands of numbers. The pods of others have what the rule says all the same,
-// and the tenant's own pods have only the numbers that others give, too. The control is a tenant with few.
+// TestManyNumbersTakeNothingFromOtherTenants: a tenant gives the name of a rule to any pod thousands of numbers. The pods of
+// others have what the rule says all the same, and the tenant's own pods have only the numbers that others give, too. The control
+// is a tenant with few.
 func TestManyNumbersTakeNothingFromOtherTenants(t *testing.T) {
 	t.Parallel()
 	for _, verdict := range []model.Verdict{model.Allow, model.Deny, model.Pass} {
@@ -56,8 +57,8 @@ func TestManyNumbersTakeNothingFromOtherTenants(t *testing.T) {
 	}
 }
 
-// TestManyTenantsShareTheBound: who gives least comes first, and of the others some have nothing. No rule costs more than the bound. A rule that would have to deny
-// all ports of more tenants than that denies its peers, whatever the pod.
+// TestManyTenantsShareTheBound: who gives least comes first, and of the others some have nothing. No rule costs more than the
+// bound. A rule that would have to deny all ports of more tenants than that denies its peers, whatever the pod.
 func TestManyTenantsShareTheBound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -90,8 +91,9 @@ func TestManyTenantsShareTheBound(t *testing.T) {
 	}
 }
 
-// TestNoPacketIsPassedAndDenied: of the ACLs of a rule that passes, those that drop are about the pods of tenants of which no other is. A rule that also passes by number, or
-// where pods of the Network answer for the cluster's DNS, denies its peers. The control is the same rule with few numbers.
+// TestNoPacketIsPassedAndDenied: of the ACLs of a rule that passes, those that drop are about the pods of tenants of which no
+// other is. A rule that also passes by number, or where pods of the Network answer for the cluster's DNS, denies its peers. The
+// control is the same rule with few numbers.
 func TestNoPacketIsPassedAndDenied(t *testing.T) {
 	t.Parallel()
 	byNumber := model.PolicyPort{Protocol: model.TCP, First: 443, Last: 443}
@@ -103,12 +105,15 @@ func TestNoPacketIsPassedAndDenied(t *testing.T) {
 		// passed and dropped count the ACLs.
 		passed, dropped int
 	}{
-		"few numbers":             {many: 10, passed: 2 * 10},
-		"few numbers and a port":  {many: 10, ports: []model.PolicyPort{byNumber}, passed: 2 * 11},
-		"too many":                {many: maxNamed + 1, passed: 2 * 2, dropped: 2},
-		"too many of two names":   {many: maxNamed + 1, ports: []model.PolicyPort{{Protocol: model.TCP, Name: "y"}}, passed: 2 * 3, dropped: 2},
-		"too many and a port":     {many: maxNamed + 1, ports: []model.PolicyPort{byNumber}, dropped: 2},
-		"too many, a DNS outside": {many: maxNamed + 1, doors: []compile.Door{{Dial: netip.MustParseAddrPort("10.96.0.10:53"), Protocol: model.UDP}}, passed: 2 * 2, dropped: 2},
+		"few numbers":            {many: 10, passed: 2 * 10},
+		"few numbers and a port": {many: 10, ports: []model.PolicyPort{byNumber}, passed: 2 * 11},
+		"too many":               {many: maxNamed + 1, passed: 2 * 2, dropped: 2},
+		"too many of two names":  {many: maxNamed + 1, ports: []model.PolicyPort{{Protocol: model.TCP, Name: "y"}}, passed: 2 * 3, dropped: 2},
+		"too many and a port":    {many: maxNamed + 1, ports: []model.PolicyPort{byNumber}, dropped: 2},
+		"too many, a DNS outside": {
+			many: maxNamed + 1, doors: []compile.Door{{Dial: netip.MustParseAddrPort("10.96.0.10:53"), Protocol: model.UDP}}, passed: 2 * 2,
+			dropped: 2,
+		},
 		"too many, a DNS of pods": {many: maxNamed + 1, doors: answers, dropped: 2},
 	} {
 		p := clusterNaming(model.PolicyEgress, model.Pass)
@@ -117,7 +122,9 @@ func TestNoPacketIsPassedAndDenied(t *testing.T) {
 		in := giving(p, 0, 0)
 		in.Doors = c.doors
 		for ask := range compile.Names(p) {
-			in.Named[ask] = []compile.Given{{Tenant: "tenant good", Ports: numbersOf(ask.Name, 1)}, {Tenant: "tenant same", Ports: numbersOf(ask.Name, 1)}}
+			in.Named[ask] = []compile.Given{
+				{Tenant: "tenant good", Ports: numbersOf(ask.Name, 1)}, {Tenant: "tenant same", Ports: numbersOf(ask.Name, 1)},
+			}
 			if big := (compile.Given{Tenant: "tenant big", Ports: numbersOf(ask.Name, c.many)}); ask.Name == "x" {
 				in.Named[ask] = append(in.Named[ask], big)
 			} else {
@@ -141,7 +148,8 @@ func TestNoPacketIsPassedAndDenied(t *testing.T) {
 		for g, members := range compile.Groups(p, in) {
 			set := "$" + compile.GroupName(in.Layout, g) + "_"
 			passes := slices.ContainsFunc(passed, func(m string) bool { return strings.Contains(m, set) })
-			if drops := slices.ContainsFunc(dropped, func(m string) bool { return strings.Contains(m, set) }); passes && members.Share != "tenant good" && members.Share != "tenant same" ||
+			if drops := slices.ContainsFunc(dropped,
+				func(m string) bool { return strings.Contains(m, set) }); passes && members.Share != "tenant good" && members.Share != "tenant same" ||
 				drops && members.Share != "tenant big" {
 				t.Errorf("%s: the group %s is passed (%v), or denied (%v)", what, g, passes, drops)
 			}

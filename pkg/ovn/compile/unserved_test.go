@@ -12,8 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// Datagrams are refused at addresses that mean something only while a load balancer leads from them, but for those of the Network's own pods and those that
-// answer questions for names.
+// Datagrams are refused at addresses that mean something only while a load balancer leads from them, but for those of the
+// Network's own pods and those that answer questions for names.
 func TestUnserved(t *testing.T) {
 	t.Parallel()
 	prefixes := func(texts ...string) (out []netip.Prefix) {
@@ -32,14 +32,18 @@ func TestUnserved(t *testing.T) {
 		"both families": {
 			cidrs: prefixes("10.0.0.0/24"),
 			virtual: compile.Virtual{
-				Ranges: prefixes("100.64.0.0/10", "10.96.0.0/16", "fd96::/112"), Asked: []netip.Addr{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd96::a")},
+				Ranges: prefixes("100.64.0.0/10", "10.96.0.0/16", "fd96::/112"), Asked: []netip.Addr{
+					netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd96::a"),
+				},
 			},
 			want: []string{
-				"reject " + udp + "(ip4.dst == {10.96.0.0/16, 100.64.0.0/10} || ip6.dst == fd96::/112)", "pass udp.dst == 53 && (ip4.dst == 10.96.0.10 || ip6.dst == fd96::a)",
+				"reject " + udp + "(ip4.dst == {10.96.0.0/16, 100.64.0.0/10} || ip6.dst == fd96::/112)",
+				"pass udp.dst == 53 && (ip4.dst == 10.96.0.10 || ip6.dst == fd96::a)",
 			},
 		},
 		"a subnet among them": {
-			cidrs: prefixes("10.96.128.0/17"), virtual: compile.Virtual{Ranges: prefixes("10.96.0.0/16")}, want: []string{"reject " + udp + "ip4.dst == 10.96.0.0/17"},
+			cidrs: prefixes("10.96.128.0/17"), virtual: compile.Virtual{Ranges: prefixes("10.96.0.0/16")},
+			want: []string{"reject " + udp + "ip4.dst == 10.96.0.0/17"},
 		},
 		"service ranges of its own": {
 			cidrs: prefixes("10.0.0.0/24"), services: prefixes("172.20.0.0/24"), virtual: compile.Virtual{Ranges: prefixes("198.18.0.0/16")},
@@ -53,7 +57,9 @@ func TestUnserved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := model.Network{Name: "red", UID: "uid", Type: model.VPC, Subnets: []model.Subnet{{Name: "a", CIDRs: test.cidrs}}, ServiceCIDRs: test.services}
+			n := model.Network{
+				Name: "red", UID: "uid", Type: model.VPC, Subnets: []model.Subnet{{Name: "a", CIDRs: test.cidrs}}, ServiceCIDRs: test.services,
+			}
 			l, problems := compile.Plan(n, cluster())
 			if len(problems) > 0 {
 				t.Fatal(problems)
@@ -84,10 +90,16 @@ func TestUnserved(t *testing.T) {
 // A consumer has its providers' row about their service ranges on its own switches, and no row more.
 func TestUnservedOfAProvider(t *testing.T) {
 	t.Parallel()
-	n := model.Network{Name: "blue", UID: "uid-blue", Type: model.VPC, Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}}}}
+	n := model.Network{
+		Name: "blue", UID: "uid-blue", Type: model.VPC, Subnets: []model.Subnet{
+			{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}},
+		},
+	}
 	consumer, _ := compile.Plan(n, cluster())
 	n = model.Network{
-		Name: "red", UID: "uid-red", Type: model.VPC, Subnets: []model.Subnet{{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}},
+		Name: "red", UID: "uid-red", Type: model.VPC, Subnets: []model.Subnet{
+			{Name: "a", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}},
+		},
 		ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("172.20.0.0/24")},
 	}
 	provider, _ := compile.Plan(n, cluster())

@@ -8,8 +8,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// Work judges from the moment an ACL, where one hangs, or a port group is touched until it is taken, and again when it is given back; a port's
-// place in a group does not judge, but belongs to what does.
+// Work judges from the moment an ACL, where one hangs, or a port group is touched until it is taken, and again when it is given
+// back; a port's place in a group does not judge, but belongs to what does.
 func TestWorkThatJudgesIsCounted(t *testing.T) {
 	g := graph.New()
 	group := nb.Ref{Table: nb.TablePortGroup, UUID: "group"}
@@ -20,7 +20,9 @@ func TestWorkThatJudgesIsCounted(t *testing.T) {
 		}
 	}
 	port := &nb.LogicalSwitchPort{UUID: "port"}
-	g.Set(nb.NetworkOwner("pod"), nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: "port"}}})
+	g.Set(nb.NetworkOwner("pod"), nb.Facts{
+		Rows: []nb.Row{port}, Members: []nb.Member{{Set: nb.Set{Row: group, Column: nb.ColumnPorts}, Value: "port"}},
+	})
 	g.Set(nb.NetworkOwner("switch"), nb.Facts{Rows: []nb.Row{&nb.LogicalSwitch{UUID: "switch"}}})
 	want(0)
 	g.Set(nb.NetworkOwner("policy"), nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "one"}, &nb.ACL{UUID: "two"}}})

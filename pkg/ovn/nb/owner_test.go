@@ -29,7 +29,9 @@ func TestOwnersAreRead(t *testing.T) {
 			t.Errorf("%q is read as %#v, %v; not %#v", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "Pod", "Pod/", "Pod/team", "Pod/team/", "Pod//web", "Thing/red", "Network/", "NetworkPolicy/red/deny", "red"} {
+	for _, text := range []string{
+		"", "Pod", "Pod/", "Pod/team", "Pod/team/", "Pod//web", "Thing/red", "Network/", "NetworkPolicy/red/deny", "red",
+	} {
 		if got, ok := nb.ParseOwner(text); ok || got != (nb.Owner{Name: text}) {
 			t.Errorf("%q is read as %#v, %v", text, got, ok)
 		}
@@ -39,7 +41,8 @@ func TestOwnersAreRead(t *testing.T) {
 func TestOwnersHaveAnOrder(t *testing.T) {
 	order := []nb.Owner{
 		nb.GatewayOwner("a", "z"), nb.NetworkOwner("a"), nb.NetworkOwner("b"),
-		nb.PolicyOwner(nb.KindNetworkPolicy, "a", "z", "blue"), nb.PolicyOwner(nb.KindNetworkPolicy, "a", "a", "red"), nb.PodOwner("a", "b"), nb.PodOwner("b", "a"),
+		nb.PolicyOwner(nb.KindNetworkPolicy, "a", "z", "blue"), nb.PolicyOwner(nb.KindNetworkPolicy, "a", "a", "red"), nb.PodOwner("a", "b"),
+		nb.PodOwner("b", "a"),
 	}
 	for i, a := range order {
 		for j, b := range order {

@@ -79,7 +79,8 @@ func TestGate(t *testing.T) {
 func TestGateEndsWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		`null`, `[]`, `1`, `{}`, `{"id":1}`, `{"id":1,"method":5,"params":[]}`, `{"id":1,"method":"echo"}`, `{"id":1,"method":"echo","params":{}}`, `{"id":1,`, `x`,
+		`null`, `[]`, `1`, `{}`, `{"id":1}`, `{"id":1,"method":5,"params":[]}`, `{"id":1,"method":"echo"}`,
+		`{"id":1,"method":"echo","params":{}}`, `{"id":1,`, `x`,
 		`{"id":1,"METHOD":"transact","params":[]}`, `{"id":1,"method":"echo","params":["` + strings.Repeat("x", 3*256<<10) + `"]}`,
 	} {
 		const next = `{"id":2,"method":"echo","params":[]}`

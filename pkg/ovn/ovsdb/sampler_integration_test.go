@@ -83,7 +83,8 @@ func told(t *testing.T, server, params string) {
 	}
 }
 
-// TestASamplerEndsInTheMiddle: one that is told to end while it writes, writes nothing more, however much is left. The control is that it writes all when it is not.
+// TestASamplerEndsInTheMiddle: one that is told to end while it writes, writes nothing more, however much is left. The control is
+// that it writes all when it is not.
 func TestASamplerEndsInTheMiddle(t *testing.T) {
 	central := ovn.Start(t, false)
 	// The Sampler writes 500 at a time: the one that ends has written 500, and 3 transactions are left for the control.
@@ -95,10 +96,13 @@ func TestASamplerEndsInTheMiddle(t *testing.T) {
 	for g := range groups {
 		var rules, names strings.Builder
 		for n := range each {
-			fmt.Fprintf(&rules, `{"op":"insert","table":"ACL","uuid-name":"a%d","row":{"action":"drop","direction":"to-lport","priority":1,"match":"ip4","external_ids":["map",[["atoll.dev/owner","Network/red"]]]}},`, n)
+			fmt.Fprintf(&rules,
+				`{"op":"insert","table":"ACL","uuid-name":"a%d","row":{"action":"drop","direction":"to-lport","priority":1,"match":"ip4","external_ids":["map",[["atoll.dev/owner","Network/red"]]]}},`, n)
 			fmt.Fprintf(&names, `,["named-uuid","a%d"]`, n)
 		}
-		told(t, server, fmt.Sprintf(`["OVN_Northbound",%s{"op":"insert","table":"Port_Group","row":{"name":"g%d","acls":["set",[%s]]}}]`, rules.String(), g, names.String()[1:]))
+		told(t, server,
+			fmt.Sprintf(`["OVN_Northbound",%s{"op":"insert","table":"Port_Group","row":{"name":"g%d","acls":["set",[%s]]}}]`, rules.String(), g,
+				names.String()[1:]))
 	}
 	for _, ends := range []bool{true, false} {
 		ctx, end := context.WithCancel(wait.Context(t, wait.Patience))
@@ -113,7 +117,9 @@ func TestASamplerEndsInTheMiddle(t *testing.T) {
 				end()
 			}
 		})
-		err := session.Sampler{Config: session.Config{Addresses: []string{"unix:" + socket}, Log: slog.New(slog.DiscardHandler)}, Epoch: "e", On: true}.Run(ctx)
+		err := session.Sampler{
+			Config: session.Config{Addresses: []string{"unix:" + socket}, Log: slog.New(slog.DiscardHandler)}, Epoch: "e", On: true,
+		}.Run(ctx)
 		mu.Lock()
 		if err != nil || (writes > 1) == ends || ends && writes != 1 {
 			t.Errorf("told to end %t: %d transactions, %v", ends, writes, err)

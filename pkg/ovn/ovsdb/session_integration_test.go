@@ -71,7 +71,9 @@ type history struct {
 
 func (h *history) next() []ovsdb.Operation {
 	where := func(table, uuid string) ovsdb.Operation {
-		return ovsdb.Operation{Table: table, Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: uuid})}}
+		return ovsdb.Operation{
+			Table: table, Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: uuid})},
+		}
 	}
 	mutate := func(table, uuid, column string, how ovsdb.Mutator, value any) ovsdb.Operation {
 		op := where(table, uuid)
@@ -105,7 +107,9 @@ func (h *history) next() []ovsdb.Operation {
 		}
 	case 2:
 		how := []ovsdb.Mutator{ovsdb.MutateOperationInsert, ovsdb.MutateOperationDelete}[h.random.IntN(2)]
-		return []ovsdb.Operation{mutate("Logical_Switch_Port", uuid, "addresses", how, ovsdb.OvsSet{GoSet: []any{fmt.Sprint(h.random.IntN(3)), "a"}})}
+		return []ovsdb.Operation{
+			mutate("Logical_Switch_Port", uuid, "addresses", how, ovsdb.OvsSet{GoSet: []any{fmt.Sprint(h.random.IntN(3)), "a"}}),
+		}
 	case 3:
 		op := where("Logical_Switch_Port", uuid)
 		op.Op, op.Row = ovsdb.OperationUpdate, ovsdb.Row{"type": []string{"", "router"}[h.random.IntN(2)], "up": true}
@@ -133,7 +137,9 @@ func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
 	s := open(t, central.NBAddress())
 	var switches []ovsdb.Operation
 	for i := range 3 {
-		switches = append(switches, ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(i), Row: ovsdb.Row{"name": fmt.Sprint(i)}})
+		switches = append(switches, ovsdb.Operation{
+			Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(i), Row: ovsdb.Row{"name": fmt.Sprint(i)},
+		})
 	}
 	if err := s.Transact(t.Context(), nil, switches); err != nil {
 		t.Fatal(err)
@@ -161,14 +167,19 @@ func TestMirrorIsWhatAFreshOneIs(t *testing.T) {
 	}
 }
 
-// TestWhatIsThereAtFirstIsNoNews: of a database with many rows a session tells what has changed since it began, and nothing else. A row of the beginning that goes and comes again is news.
+// TestWhatIsThereAtFirstIsNoNews: of a database with many rows a session tells what has changed since it began, and nothing else.
+// A row of the beginning that goes and comes again is news.
 func TestWhatIsThereAtFirstIsNoNews(t *testing.T) {
 	central := ovn.Start(t, false)
 	insert := func(i int) ovsdb.Operation {
 		return ovsdb.Operation{Op: ovsdb.OperationInsert, Table: "Logical_Switch", UUID: switchUUID(i), Row: ovsdb.Row{"name": fmt.Sprint(i)}}
 	}
 	remove := func(i int) ovsdb.Operation {
-		return ovsdb.Operation{Op: ovsdb.OperationDelete, Table: "Logical_Switch", Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: switchUUID(i)})}}
+		return ovsdb.Operation{
+			Op: ovsdb.OperationDelete, Table: "Logical_Switch", Where: []ovsdb.Condition{
+				ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: switchUUID(i)}),
+			},
+		}
 	}
 	const rows = 5000
 	var first []ovsdb.Operation
@@ -271,7 +282,8 @@ func TestASessionEndsWithItsServer(t *testing.T) {
 	if err := s.Transact(t.Context(), nil, nil); !errors.Is(err, session.ErrClosed) {
 		t.Errorf("a transaction on it: %v, want %v", err, session.ErrClosed)
 	}
-	if _, err := session.Open(t.Context(), session.Config{Addresses: []string{address, "what:ever"}, Log: slog.New(slog.DiscardHandler)}); err == nil {
+	if _, err := session.Open(t.Context(),
+		session.Config{Addresses: []string{address, "what:ever"}, Log: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Error("a session with a server that is gone")
 	}
 }

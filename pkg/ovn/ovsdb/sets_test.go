@@ -47,7 +47,9 @@ func someOf(numbers []int) []string {
 
 func TestSetsAreAsOldAsTheirAge(t *testing.T) {
 	ref := nb.Ref{Table: nb.TableLogicalSwitch, UUID: "s"}
-	a, b := nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "a"}, nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "b"}
+	a, b := nb.Member{Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "a"}, nb.Member{
+		Set: nb.Set{Row: ref, Column: nb.ColumnPorts}, Value: "b",
+	}
 	var row *nb.LogicalSwitch
 	s := newSets()
 	look := func() [2]bool {

@@ -183,32 +183,49 @@ func groupRef(g int) nb.Ref {
 // network, pod, group and rule make facts like those of package compile, small enough for many collisions.
 func network(n, variant int) nb.Facts {
 	id := fmt.Sprintf("net%d", n)
-	sw := &nb.LogicalSwitch{UUID: nb.UUID(nb.TableLogicalSwitch, id), Name: id, OtherConfig: map[string]string{"v": fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
+	sw := &nb.LogicalSwitch{
+		UUID: nb.UUID(nb.TableLogicalSwitch, id), Name: id, OtherConfig: map[string]string{"v": fmt.Sprint(variant)},
+		ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id},
+	}
 	lb := &nb.LoadBalancer{UUID: nb.UUID(nb.TableLoadBalancer, id), Name: id, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + id}}
 	return nb.Facts{Rows: []nb.Row{sw, lb}}
 }
 
 func pod(p, n, variant int) nb.Facts {
 	id := fmt.Sprintf("pod%d", p)
-	port := &nb.LogicalSwitchPort{UUID: nb.UUID(nb.TableLogicalSwitchPort, id), Name: id, Addresses: []string{fmt.Sprint(variant)}, ExternalIDs: map[string]string{nb.KeyOwner: "Pod/" + id}}
+	port := &nb.LogicalSwitchPort{
+		UUID: nb.UUID(nb.TableLogicalSwitchPort, id), Name: id, Addresses: []string{fmt.Sprint(variant)},
+		ExternalIDs: map[string]string{nb.KeyOwner: "Pod/" + id},
+	}
 	return nb.Facts{Rows: []nb.Row{port}, Members: []nb.Member{{
-		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts},
+		Set: nb.Set{
+			Row: nb.Ref{Table: nb.TableLogicalSwitch, UUID: nb.UUID(nb.TableLogicalSwitch, fmt.Sprintf("net%d", n))}, Column: nb.ColumnPorts,
+		},
 		Value: port.UUID,
 	}, {
-		Set:   nb.Set{Row: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips},
+		Set: nb.Set{
+			Row: nb.Ref{Table: nb.TableLoadBalancer, UUID: nb.UUID(nb.TableLoadBalancer, fmt.Sprintf("net%d", n))}, Column: nb.ColumnVips,
+		},
 		Value: nb.Pair(id, fmt.Sprint(variant)),
 	}}}
 }
 
 // group has an ACL of its own, as the group of isolated pods has.
 func group(g, variant int) nb.Facts {
-	row := &nb.PortGroup{UUID: groupRef(g).UUID, Name: fmt.Sprintf("group%d", g), ExternalIDs: map[string]string{nb.KeyOwner: groupOwner(g).String(), "v": fmt.Sprint(variant)}}
+	row := &nb.PortGroup{
+		UUID: groupRef(g).UUID, Name: fmt.Sprintf("group%d", g), ExternalIDs: map[string]string{
+			nb.KeyOwner: groupOwner(g).String(), "v": fmt.Sprint(variant),
+		},
+	}
 	f := rule(groupOwner(g), g, variant)
 	f.Rows = append([]nb.Row{row}, f.Rows...)
 	return f
 }
 
 func rule(owner nb.Owner, g, variant int) nb.Facts {
-	acl := &nb.ACL{UUID: nb.UUID(nb.TableACL, owner.String()), Match: fmt.Sprint(variant), Action: "drop", ExternalIDs: map[string]string{nb.KeyOwner: owner.String()}}
+	acl := &nb.ACL{
+		UUID: nb.UUID(nb.TableACL, owner.String()), Match: fmt.Sprint(variant), Action: "drop",
+		ExternalIDs: map[string]string{nb.KeyOwner: owner.String()},
+	}
 	return nb.Facts{Rows: []nb.Row{acl}, Members: []nb.Member{{Set: nb.Set{Row: groupRef(g), Column: nb.ColumnACLs}, Value: acl.UUID}}}
 }

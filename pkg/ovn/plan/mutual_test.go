@@ -15,7 +15,9 @@ func TestOwnersThatReferToEachOther(t *testing.T) {
 	switches, groups := map[string]nb.Ref{}, map[string]nb.Ref{}
 	facts := map[string]nb.Facts{}
 	for _, name := range []string{"a", "b"} {
-		sw := &nb.LogicalSwitch{UUID: nb.UUID(nb.TableLogicalSwitch, name), Name: name, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + name}}
+		sw := &nb.LogicalSwitch{
+			UUID: nb.UUID(nb.TableLogicalSwitch, name), Name: name, ExternalIDs: map[string]string{nb.KeyOwner: "Network/" + name},
+		}
 		group := &nb.LoadBalancerGroup{UUID: nb.UUID(nb.TableLoadBalancerGroup, name), Name: nb.GroupName(name, "uid")}
 		switches[name], groups[name] = nb.RefOf(sw), nb.RefOf(group)
 		facts[name] = nb.Facts{Rows: []nb.Row{sw, group}}

@@ -50,7 +50,9 @@ func TestMutations(t *testing.T) {
 		},
 		{
 			what:  "elements of a set are no pairs",
-			joins: []nb.Member{balancers("22222222-2222-4222-8222-222222222222")}, leaves: []nb.Member{balancers("33333333-3333-4333-8333-333333333333")},
+			joins: []nb.Member{balancers("22222222-2222-4222-8222-222222222222")}, leaves: []nb.Member{
+				balancers("33333333-3333-4333-8333-333333333333"),
+			},
 			want: []string{
 				`[["load_balancer","delete",["uuid","33333333-3333-4333-8333-333333333333"]]]`,
 				`[["load_balancer","insert",["uuid","22222222-2222-4222-8222-222222222222"]]]`,

@@ -13,7 +13,9 @@ import (
 func groupOfTwo() *Database {
 	rows := map[nb.Table][]nb.Row{
 		nb.TableLogicalSwitchPort: {
-			&nb.LogicalSwitchPort{UUID: "1", Name: "a", Addresses: []string{"0a:00:00:00:00:01 10.0.0.1 fd00::1"}, Options: map[string]string{"requested-chassis": "n1"}},
+			&nb.LogicalSwitchPort{
+				UUID: "1", Name: "a", Addresses: []string{"0a:00:00:00:00:01 10.0.0.1 fd00::1"}, Options: map[string]string{"requested-chassis": "n1"},
+			},
 			&nb.LogicalSwitchPort{UUID: "2", Name: "b", Addresses: []string{"unknown"}},
 		},
 		nb.TablePortGroup: {&nb.PortGroup{UUID: "3", Name: "g", Ports: []string{"1", "2", "gone"}}},
@@ -139,7 +141,10 @@ func TestASwitchHasACLsOfItsOwn(t *testing.T) {
 		nb.TableLogicalSwitch:     {&nb.LogicalSwitch{UUID: "s", Ports: []string{"1"}, ACLs: []string{"guard"}}},
 		nb.TableLogicalSwitchPort: {&nb.LogicalSwitchPort{UUID: "1", Name: "a"}},
 		nb.TableACL: {
-			&nb.ACL{UUID: "guard", Direction: fromPort, Match: "(icmp4.type == {5, 9}) || (ip4 && udp.dst == 68) || (ip6.src == fe80::/10 && ip.is_frag)", Action: "drop"},
+			&nb.ACL{
+				UUID: "guard", Direction: fromPort, Match: "(icmp4.type == {5, 9}) || (ip4 && udp.dst == 68) || (ip6.src == fe80::/10 && ip.is_frag)",
+				Action: "drop",
+			},
 		},
 	}
 	db := New(func(t nb.Table) []nb.Row { return rows[t] })
@@ -156,7 +161,10 @@ func TestASwitchHasACLsOfItsOwn(t *testing.T) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, seed := range []string{`outport == @g && ip4.src == {$g_ip4, 10.0.0.0/8} && tcp.dst == 0x50/0xfffe /* atoll */`, `!(ip6 || is_chassis_resident("a"))`, "tcp.dst <= 5 // end"} {
+	for _, seed := range []string{
+		`outport == @g && ip4.src == {$g_ip4, 10.0.0.0/8} && tcp.dst == 0x50/0xfffe /* atoll */`, `!(ip6 || is_chassis_resident("a"))`,
+		"tcp.dst <= 5 // end",
+	} {
 		f.Add(seed)
 	}
 	p := Packet{From: netip.MustParseAddr("fd00::1"), To: netip.MustParseAddr("fd00::2"), Protocol: model.UDP, Port: 53, out: "a"}

@@ -141,8 +141,10 @@ func TestTemplatesAreBounded(t *testing.T) {
 
 // Whatever is sent, nothing fails, the bounds hold, and a record takes what a byte of the message is there for.
 func FuzzDecode(f *testing.F) {
-	f.Add(message(1, set(setTemplate, template(256, field{elementPoint, 4}, field{enterpriseBit | 1, 2})...)), message(1, set(256, 0, 0, 0, 7, 1, 1)))
-	f.Add(message(1, set(setTemplate, template(256, field{82, variableLength}, field{elementSourceV6, 16})...)), message(1, set(256, 255, 0, 1, 1)))
+	f.Add(message(1, set(setTemplate, template(256, field{elementPoint, 4}, field{enterpriseBit | 1, 2})...)),
+		message(1, set(256, 0, 0, 0, 7, 1, 1)))
+	f.Add(message(1, set(setTemplate, template(256, field{82, variableLength}, field{elementSourceV6, 16})...)),
+		message(1, set(256, 255, 0, 1, 1)))
 	f.Add(message(1, set(setTemplate, template(256, field{elementPackets, 0})...)), message(1, set(256, 0, 0, 0, 7)))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		d := NewDecoder()

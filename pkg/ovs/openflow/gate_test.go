@@ -92,7 +92,9 @@ func TestRefusals(t *testing.T) {
 	if want := append([]byte{5, typeError, 0, headerLength + 4 + 64, 0, 0, 0, 7, 0, 1, 0, 5}, m[:64]...); !bytes.Equal(have, want) {
 		t.Errorf("%x, want %x", have, want)
 	}
-	for name, text := range map[string][]byte{"a length below its header's": {4, 0, 0, 7, 0, 0, 0, 0}, "half a header": {4, 0, 0}, "half a message": {4, 0, 0, 9, 0, 0, 0, 0}} {
+	for name, text := range map[string][]byte{
+		"a length below its header's": {4, 0, 0, 7, 0, 0, 0, 0}, "half a header": {4, 0, 0}, "half a message": {4, 0, 0, 9, 0, 0, 0, 0},
+	} {
 		var server bytes.Buffer
 		if _, err := (Gate{Writes: true}).pass(bytes.NewReader(text), &server, io.Discard); err == nil || server.Len() > 0 {
 			t.Errorf("%s: %x is sent on: %v", name, server.Bytes(), err)

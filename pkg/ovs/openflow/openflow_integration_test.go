@@ -38,7 +38,8 @@ func newBridge(tb testing.TB) bridge {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(c.Stop)
-	if _, err := c.VSCtl(tb.Context(), "add-br", "ours", "--", "set", "Bridge", "ours", "datapath_type=netdev", "fail_mode=secure"); err != nil {
+	if _, err := c.VSCtl(tb.Context(), "add-br", "ours", "--", "set", "Bridge",
+		"ours", "datapath_type=netdev", "fail_mode=secure"); err != nil {
 		tb.Fatal(err)
 	}
 	return bridge{c, dir}

@@ -69,7 +69,9 @@ func TestReads(t *testing.T) {
 	}
 	for daemon, commands := range reading {
 		for _, c := range append(slices.Clone(commands), everybodys...) {
-			for _, word := range []string{"set", "flush", "del", "add", "clear", "reset", "reopen", "exit", "purge", "reload", "enable", "disable", "kick", "leave"} {
+			for _, word := range []string{
+				"set", "flush", "del", "add", "clear", "reset", "reopen", "exit", "purge", "reload", "enable", "disable", "kick", "leave",
+			} {
 				if parts := strings.FieldsFunc(c, func(r rune) bool { return r == '/' || r == '-' }); slices.Contains(parts, word) && c != "bond/list" {
 					t.Errorf("%s of %s is said to read", c, daemon)
 				}
@@ -102,7 +104,10 @@ func TestGate(t *testing.T) {
 	if on, answers, err = through(g, strings.NewReader(exits)); err != nil || answers != "" || !strings.Contains(on, `"method":"exit"`) {
 		t.Errorf("who may write: sent on was %s, answered %s: %v", on, answers, err)
 	}
-	for _, text := range []string{`{}`, `[]`, `{"id":1,"method":"version","params":[1]}`, `{"id":1,"method":["exit"],"params":[]}`, `{"id":1,"result":"x","error":null}`, `{"id":1,"method":"version"}`} {
+	for _, text := range []string{
+		`{}`, `[]`, `{"id":1,"method":"version","params":[1]}`, `{"id":1,"method":["exit"],"params":[]}`, `{"id":1,"result":"x","error":null}`,
+		`{"id":1,"method":"version"}`,
+	} {
 		if on, _, err := through(g, strings.NewReader(text)); err == nil || on != "" {
 			t.Errorf("%s: sent on was %s: %v", text, on, err)
 		}
@@ -160,7 +165,8 @@ func TestCall(t *testing.T) {
 	if text, err := answer(`{"id":0,"result":"3.5.0\n","error":null}`); err != nil || text != "3.5.0\n" {
 		t.Errorf("%q: %v", text, err)
 	}
-	if _, err := answer(`{"id":0,"result":null,"error":"no such command\n"}`); err == nil || !strings.Contains(err.Error(), "no such command") {
+	if _, err := answer(`{"id":0,"result":null,"error":"no such command\n"}`); err == nil ||
+		!strings.Contains(err.Error(), "no such command") {
 		t.Errorf("%v", err)
 	} else if _, ok := errors.AsType[*RefusedError](err); !ok {
 		t.Errorf("it is no refusal: %v", err)

@@ -10,7 +10,9 @@ import (
 func TestWhoseTunnelsAre(t *testing.T) {
 	t.Parallel()
 	tunnel := func(name, kind, remote, id string) (interfaceRow, portRow) {
-		return interfaceRow{Name: name, Type: kind, Options: map[string]string{"remote_ip": remote}}, portRow{Name: name, ExternalIDs: map[string]string{"ovn-chassis-id": id}}
+		return interfaceRow{Name: name, Type: kind, Options: map[string]string{"remote_ip": remote}}, portRow{
+			Name: name, ExternalIDs: map[string]string{"ovn-chassis-id": id},
+		}
 	}
 	var rows []interfaceRow
 	var ports []portRow

@@ -59,7 +59,8 @@ func (c *cluster) makeNetworks(ctx context.Context, count int) error {
 			return err
 		}
 		delete(object, "status")
-		if _, err := c.Networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := c.Networks.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		_, err = c.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -85,7 +86,9 @@ func (c *cluster) makeNetworks(ctx context.Context, count int) error {
 				ready++
 			}
 		}
-		accounts, err := c.Kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=default"})
+		accounts, err := c.Kube.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: "metadata.name=default",
+		})
 		if err != nil {
 			return false, err
 		}

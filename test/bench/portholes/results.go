@@ -113,7 +113,8 @@ func lighter(kib float64) string {
 
 // Print writes a table for people, of what was measured.
 func (r results) Print(to io.Writer) error {
-	t := harness.New(to, r.Processors, fmt.Sprintf("%d pods in %d Networks of the same addresses: %d portholes on 3 nodes", r.Pods, r.Networks, r.Portholes))
+	t := harness.New(to, r.Processors,
+		fmt.Sprintf("%d pods in %d Networks of the same addresses: %d portholes on 3 nodes", r.Pods, r.Networks, r.Portholes))
 	r.printTargets(t)
 	t.Gap()
 	r.printRest(t)
@@ -129,7 +130,8 @@ func (r results) printTargets(t harness.Table) {
 		part
 	}{{partAlone, "pods one after the other", r.Alone}, {partTurns, "3 pods at a time", r.Turns}, {partBurst, "all pods at once", r.Burst}} {
 		if r.has(p.name) {
-			t.Judged("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), p.Made.Count > 0 && p.Made.P50 < targetMade, p.Others)
+			t.Judged("porthole made, "+p.when, fmt.Sprintf("p50 < %.0f ms", targetMade), times(p.Made), p.Made.Count > 0 && p.Made.P50 < targetMade,
+				p.Others)
 		}
 	}
 	if r.has(partMemory) {
@@ -140,9 +142,11 @@ func (r results) printTargets(t harness.Table) {
 	}
 	if r.has(partFlows) {
 		with, without := r.Flows.With, r.Flows.Without
-		t.Judged("logical flows per pod, by its face", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
+		t.Judged("logical flows per pod, by its face", "0",
+			fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.perPod()-without.perPod(), with.perPod(), without.perPod()),
 			same(with.perPod(), without.perPod()), harness.Nobody)
-		t.Judged("logical flows per Network, by faces", "0", fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
+		t.Judged("logical flows per Network, by faces", "0",
+			fmt.Sprintf("%+.2f: %.2f with faces, %.2f without", with.PerNetwork-without.PerNetwork, with.PerNetwork, without.PerNetwork),
 			same(with.PerNetwork, without.PerNetwork), harness.Nobody)
 	}
 	for _, p := range []struct {
@@ -160,7 +164,12 @@ func (r results) printRest(t harness.Table) {
 	for _, p := range []struct {
 		name, what string
 		arrival
-	}{{partTurns, "pods Ready, 3 at a time", r.TurnsArrival}, {partBurst, "pods Ready, all at once", r.Arrival}, {partDefault, "pods of the default Network Ready", r.InDefault}, {partHost, "pods with their node's network Ready", r.OnHost}} {
+	}{
+		{partTurns, "pods Ready, 3 at a time", r.TurnsArrival},
+		{partBurst, "pods Ready, all at once", r.Arrival},
+		{partDefault, "pods of the default Network Ready", r.InDefault},
+		{partHost, "pods with their node's network Ready", r.OnHost},
+	} {
 		if r.has(p.name) {
 			took := fmt.Sprintf("%.1f s; each p50 %.1f s, p99 %.1f s", p.Seconds, p.P50, p.P99)
 			if p.Late > 0 {
@@ -191,13 +200,17 @@ func (r results) printRest(t harness.Table) {
 	if r.has(partMemory) {
 		m := r.Memory
 		t.Figure("OVS and ovn-controller for a porthole", fmt.Sprintf("%.0f KiB resident", m.Switch), m.Others)
-		t.Figure("one more pod", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap), m.Others)
+		t.Figure("one more pod", fmt.Sprintf("%.0f KiB of the kernel, container included; %.0f KiB of the agent", m.PodKernel, m.PodHeap),
+			m.Others)
 	}
 	if r.has(partNames) {
-		t.Figure("DNS server of a Network", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines), harness.Nobody)
+		t.Figure("DNS server of a Network", fmt.Sprintf("%.0f KiB, %.1f goroutines (in the agent's, above)", r.Names.Heap, r.Names.Goroutines),
+			harness.Nobody)
 	}
 	if f := r.Flows; r.has(partFlows) {
-		t.Figure("logical flows, 3 nodes' faces", fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty), harness.Nobody)
+		t.Figure("logical flows, 3 nodes' faces",
+			fmt.Sprintf("%d of %d, for all nodes' routes and all Networks' ways together", f.With.Empty-f.Without.Empty, f.With.Empty),
+			harness.Nobody)
 		t.Figure("logical flows per pod, to dial its face in its Network", fmt.Sprintf("%.2f", f.With.dialled()), harness.Nobody)
 	}
 	if r.has(partBurst) {

@@ -114,7 +114,9 @@ func (c *cluster) deploy(ctx context.Context, name, node string, replicas int32)
 	service, err := c.Kube.CoreV1().Services(home).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Selector: t.Labels, Ports: []corev1.ServicePort{
-			{Name: "tcp", Port: wire.DefaultPort}, {Name: "udp", Port: wire.DefaultPort, Protocol: corev1.ProtocolUDP}, {Name: "http", Port: wire.HTTPPort},
+			{Name: "tcp", Port: wire.DefaultPort},
+			{Name: "udp", Port: wire.DefaultPort, Protocol: corev1.ProtocolUDP},
+			{Name: "http", Port: wire.HTTPPort},
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -171,7 +173,9 @@ func (c *cluster) serves(ctx context.Context, client string, at netip.AddrPort) 
 }
 
 // load has a pod ask.
-func (c *cluster) load(ctx context.Context, client string, at netip.AddrPort, by wire.LoadBy, duration time.Duration, args ...string) (load wire.Load, err error) {
+func (c *cluster) load(
+	ctx context.Context, client string, at netip.AddrPort, by wire.LoadBy, duration time.Duration, args ...string,
+) (load wire.Load, err error) {
 	command := slices.Concat([]string{matrix.Program, "load", "-at=" + at.String(), "-by=" + string(by), "-for=" + duration.String()}, args)
 	out, err := c.exec(ctx, home, client, nil, command...)
 	if err != nil {

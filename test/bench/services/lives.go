@@ -37,7 +37,9 @@ func (c *cluster) watchLives(ctx context.Context, app string) (*lives, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	endpoints, err := c.Kube.DiscoveryV1().EndpointSlices(home).Watch(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + app})
+	endpoints, err := c.Kube.DiscoveryV1().EndpointSlices(home).Watch(ctx, metav1.ListOptions{
+		LabelSelector: discoveryv1.LabelServiceName + "=" + app,
+	})
 	if err != nil {
 		pods.Stop()
 		return nil, fmt.Errorf("watch slices: %w", err)
@@ -84,7 +86,8 @@ func (l *lives) saw(event watch.Event, at time.Time) {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		}))
 		once(&p.told, object.DeletionTimestamp != nil)
-		once(&p.stopped, slices.ContainsFunc(object.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }))
+		once(&p.stopped,
+			slices.ContainsFunc(object.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.State.Terminated != nil }))
 		once(&p.gone, event.Type == watch.Deleted)
 	case *discoveryv1.EndpointSlice:
 		ready := map[string]bool{}
@@ -126,7 +129,9 @@ func standing(all []life, at time.Time) string {
 		for _, step := range []struct {
 			what string
 			when time.Time
-		}{{"ready", p.ready}, {"listed", p.listed}, {"told to end", p.told}, {"not listed", p.unlisted}, {"stopped", p.stopped}, {"gone", p.gone}} {
+		}{
+			{"ready", p.ready}, {"listed", p.listed}, {"told to end", p.told}, {"not listed", p.unlisted}, {"stopped", p.stopped}, {"gone", p.gone},
+		} {
 			if !step.when.IsZero() && !step.when.After(at) {
 				said = append(said, fmt.Sprintf("%s for %.3f s", step.what, at.Sub(step.when).Seconds()))
 			}

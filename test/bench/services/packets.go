@@ -60,7 +60,9 @@ func measurePackets(ctx context.Context, o options, progress *lab.Progress) (*pa
 		if err != nil {
 			return err
 		}
-		for _, place := range []struct{ what, name, node string }{{"same node", "near", c.Box.Nodes()[0]}, {"other node", "far", c.Box.Nodes()[1]}} {
+		for _, place := range []struct{ what, name, node string }{
+			{"same node", "near", c.Box.Nodes()[0]}, {"other node", "far", c.Box.Nodes()[1]},
+		} {
 			virtual, err := c.deploy(ctx, place.name, place.node, 1)
 			if err != nil {
 				return err
@@ -94,7 +96,9 @@ func measurePackets(ctx context.Context, o options, progress *lab.Progress) (*pa
 }
 
 // compare asks through a virtual address and directly, in turn.
-func (c *cluster) compare(ctx context.Context, client string, virtual, direct netip.Addr, kept bool, duration time.Duration) (out asked, err error) {
+func (c *cluster) compare(
+	ctx context.Context, client string, virtual, direct netip.Addr, kept bool, duration time.Duration,
+) (out asked, err error) {
 	out.Kept = kept
 	by, port := wire.LoadTCP, uint16(wire.DefaultPort)
 	if kept {

@@ -29,7 +29,8 @@ const (
 
 // Print writes a table for people.
 func (r results) Print(to io.Writer) error {
-	t := harness.New(to, r.Processors, fmt.Sprintf("%d Services of %d endpoints in %d Networks of the same addresses", r.Services, r.Endpoints, r.Networks))
+	t := harness.New(to, r.Processors,
+		fmt.Sprintf("%d Services of %d endpoints in %d Networks of the same addresses", r.Services, r.Endpoints, r.Networks))
 	if r.Rows != nil {
 		r.Rows.print(t)
 	}
@@ -55,7 +56,8 @@ func (r rowResults) print(t harness.Table) {
 		if few := r.bytesOf(s.Endpoints); s.Services > len(sizes()) {
 			target, met = fmt.Sprintf("< %.0f", few*targetGrowth), harness.Verdict(s.Bytes < few*targetGrowth)
 		}
-		t.Row(fmt.Sprintf("bytes of a change, %d endpoints, %d other Services", s.Endpoints, s.Services), target, fmt.Sprintf("%.0f", s.Bytes), met, harness.Nobody)
+		t.Row(fmt.Sprintf("bytes of a change, %d endpoints, %d other Services", s.Endpoints, s.Services), target, fmt.Sprintf("%.0f", s.Bytes),
+			met, harness.Nobody)
 	}
 	t.Figure("memory of the controller", fmt.Sprintf("%.0f MB", r.ControllerMB), harness.Nobody)
 }
@@ -74,7 +76,8 @@ func (r packetResults) print(t harness.Table) {
 	for _, a := range r.Asked {
 		target := map[bool]float64{true: targetKept, false: targetNew}[a.Kept]
 		t.Row(a.What, fmt.Sprintf("> %.2f of direct", target),
-			fmt.Sprintf("%.2f: %.0f/s, direct %.0f/s; p50 %.2f ms, direct %.2f ms", a.ratio(), a.Virtual.PerSecond, a.Direct.PerSecond, a.Virtual.P50, a.Direct.P50),
+			fmt.Sprintf("%.2f: %.0f/s, direct %.0f/s; p50 %.2f ms, direct %.2f ms", a.ratio(), a.Virtual.PerSecond, a.Direct.PerSecond,
+				a.Virtual.P50, a.Direct.P50),
 			harness.Verdict(a.ratio() > target), a.Others)
 	}
 	for _, l := range r.Rolling {
@@ -90,7 +93,8 @@ func (r packetResults) print(t harness.Table) {
 			fmt.Sprintf("%d of %d, longest %.0f ms %v", l.failed(), l.Answers+l.failed(), l.MaxMilliseconds, l.Errors), met, r.RollingOthers)
 	}
 	for _, e := range r.Ended {
-		t.Figure("a pod that is told to end "+e.What, fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods), harness.Nobody)
+		t.Figure("a pod that is told to end "+e.What, fmt.Sprintf("p50 %.0f ms, longest %.0f ms, of %d pods", e.P50, e.Max, e.Pods),
+			harness.Nobody)
 	}
 	t.Figure("", fmt.Sprintf("%d rollouts of %d pods in %.0f s", r.Rollouts, r.Replicas, r.RollingSeconds), harness.Nobody)
 }

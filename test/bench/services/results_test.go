@@ -19,7 +19,9 @@ func TestVerdicts(t *testing.T) {
 			Sizes: []size{{10, 2, 1000}, {10, 1000, 1010}},
 		},
 		Packets: &packetResults{
-			Asked:   []asked{{Kept: true, Virtual: pace{PerSecond: 99}, Direct: pace{PerSecond: 100}}, {Virtual: pace{PerSecond: 80}, Direct: pace{PerSecond: 100}}},
+			Asked: []asked{
+				{Kept: true, Virtual: pace{PerSecond: 99}, Direct: pace{PerSecond: 100}}, {Virtual: pace{PerSecond: 80}, Direct: pace{PerSecond: 100}},
+			},
 			Rolling: []rolling{{Answers: 10}, {Answers: 10, Lossy: true, Errors: map[string]int{"lost": 1}}},
 		},
 	}
@@ -29,7 +31,9 @@ func TestVerdicts(t *testing.T) {
 			Sizes: []size{{10, 2, 1000}, {10, 1000, 1030}},
 		},
 		Packets: &packetResults{
-			Asked:   []asked{{Kept: true, Virtual: pace{PerSecond: 85}, Direct: pace{PerSecond: 100}}, {Virtual: pace{PerSecond: 60}, Direct: pace{PerSecond: 100}}},
+			Asked: []asked{
+				{Kept: true, Virtual: pace{PerSecond: 85}, Direct: pace{PerSecond: 100}}, {Virtual: pace{PerSecond: 60}, Direct: pace{PerSecond: 100}},
+			},
 			Rolling: []rolling{{Answers: 10, Errors: map[string]int{"refused": 1}}},
 		},
 	}
@@ -58,8 +62,14 @@ func TestLives(t *testing.T) {
 		{name: "new", uid: "4", ready: at(1500)},
 		{name: "long gone", uid: "5", told: at(-9000), gone: at(-4000)},
 	}
-	way := rolling{What: "asked", spans: map[string]wire.Span{"1": {First: at(200), Last: at(1250)}, "2": {First: at(200), Last: at(800)}, "4": {First: at(1600), Last: at(7000)}}}
-	if diff := cmp.Diff([]ended{{What: "was asked for, asked", Pods: 2, Max: 250}, {What: "was in the Service's slices for", Pods: 1, P50: 200, Max: 200}}, []ended{endedOf(way, all), unlisted(all)}); diff != "" {
+	way := rolling{
+		What: "asked", spans: map[string]wire.Span{
+			"1": {First: at(200), Last: at(1250)}, "2": {First: at(200), Last: at(800)}, "4": {First: at(1600), Last: at(7000)},
+		},
+	}
+	if diff := cmp.Diff(
+		[]ended{{What: "was asked for, asked", Pods: 2, Max: 250}, {What: "was in the Service's slices for", Pods: 1, P50: 200, Max: 200}},
+		[]ended{endedOf(way, all), unlisted(all)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := "old: ready for 1.200 s, listed for 1.100 s, told to end for 0.200 s, not listed for 0.000 s; " +

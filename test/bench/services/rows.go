@@ -181,7 +181,8 @@ func (b *rowsBench) fill(ctx context.Context, o options, out *rowResults) error 
 	}
 	var services []*service
 	for i := range o.services {
-		services = append(services, newService(model.ServiceKey{Namespace: networkName(i % o.networks), Name: fmt.Sprintf("web-%d", i)}, o.endpoints))
+		services = append(services,
+			newService(model.ServiceKey{Namespace: networkName(i % o.networks), Name: fmt.Sprintf("web-%d", i)}, o.endpoints))
 	}
 	start := time.Now()
 	err := b.makeServices(ctx, services)

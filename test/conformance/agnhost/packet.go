@@ -91,7 +91,8 @@ func parsePacket(in []byte) (packet, error) {
 		p.initiate = binary.BigEndian.Uint32(value)
 		if p.chunk == chunkInitAck {
 			parameter := value[initLength:]
-			if len(parameter) < chunkHeader || binary.BigEndian.Uint16(parameter) != paramCookie || int(binary.BigEndian.Uint16(parameter[2:])) != len(parameter) {
+			if len(parameter) < chunkHeader || binary.BigEndian.Uint16(parameter) != paramCookie ||
+				int(binary.BigEndian.Uint16(parameter[2:])) != len(parameter) {
 				return packet{}, errMalformed
 			}
 			p.cookie = parameter[chunkHeader:]

@@ -174,7 +174,8 @@ func (c cluster) route(ctx context.Context) error {
 			if gateway.Is4() != to.Addr().Is4() {
 				continue
 			}
-			if _, err := c.box.Exec(ctx, client, "ip", "route", "replace", to.String(), "via", gateway.String(), "dev", model.NodeInterface); err != nil {
+			if _, err := c.box.Exec(ctx, client, "ip", "route", "replace", to.String(),
+				"via", gateway.String(), "dev", model.NodeInterface); err != nil {
 				return err
 			}
 		}
@@ -192,7 +193,10 @@ func (c cluster) suite(ctx context.Context, program string) error {
 		return fmt.Errorf("make log: %w", err)
 	}
 	defer log.Close()
-	args := []string{program, "-test.v", "-test.timeout=" + testWithin.String(), "-report=" + filepath.Join(c.reports, "report.yaml"), "-kubeconfig=" + c.box.Kubeconfig()}
+	args := []string{
+		program, "-test.v", "-test.timeout=" + testWithin.String(), "-report=" + filepath.Join(c.reports, "report.yaml"),
+		"-kubeconfig=" + c.box.Kubeconfig(),
+	}
 	if c.run != "" {
 		args = append(args, "-run-test="+c.run)
 	}

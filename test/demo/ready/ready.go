@@ -60,8 +60,8 @@ type Objects struct {
 // Report is how far a cluster has come.
 type Report struct {
 	Networks, NetworksReady int
-	// Pods counts those that Deployments and StatefulSets want, and those that nobody else made; PodsReady those that are Ready, of the former those of the
-	// newest template.
+	// Pods counts those that Deployments and StatefulSets want, and those that nobody else made; PodsReady those that are Ready, of
+	// the former those of the newest template.
 	Pods, PodsReady int
 	// Waiting names what is not ready and why, one line each.
 	Waiting []string
@@ -98,8 +98,10 @@ func Judge(o Objects) Report {
 		}
 		r.Pods += want
 		r.PodsReady += min(want, int(d.Status.ReadyReplicas))
-		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want || int(s.Replicas) != want {
-			r.Waiting = append(r.Waiting, fmt.Sprintf("Deployment %s/%s: %d of %d pods Ready%s", d.Namespace, d.Name, s.ReadyReplicas, want, replicaFailure(d)))
+		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want ||
+			int(s.Replicas) != want {
+			r.Waiting = append(r.Waiting,
+				fmt.Sprintf("Deployment %s/%s: %d of %d pods Ready%s", d.Namespace, d.Name, s.ReadyReplicas, want, replicaFailure(d)))
 		}
 	}
 	for _, d := range o.StatefulSets {
@@ -109,7 +111,8 @@ func Judge(o Objects) Report {
 		}
 		r.Pods += want
 		r.PodsReady += min(want, int(d.Status.ReadyReplicas))
-		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want || int(s.Replicas) != want {
+		if s := d.Status; s.ObservedGeneration < d.Generation || int(s.UpdatedReplicas) != want || int(s.ReadyReplicas) != want ||
+			int(s.Replicas) != want {
 			r.Waiting = append(r.Waiting, fmt.Sprintf("StatefulSet %s/%s: %d of %d pods Ready", d.Namespace, d.Name, s.ReadyReplicas, want))
 		}
 	}

@@ -38,7 +38,9 @@ func pod(conditions ...corev1.PodCondition) corev1.Pod {
 func TestJudge(t *testing.T) {
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 	creating := pod()
-	creating.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
+	creating.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}},
+	}
 	ending := pod(ready)
 	ending.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	good := network(v1alpha1.NetworkReady, 2)
@@ -46,7 +48,11 @@ func TestJudge(t *testing.T) {
 		objects Objects
 		waiting []string
 	}{
-		"ready": {objects: Objects{Networks: []v1alpha1.Network{good}, Deployments: []appsv1.Deployment{deployment(1, 1, 1, 1)}, Pods: []corev1.Pod{pod(ready)}}},
+		"ready": {
+			objects: Objects{
+				Networks: []v1alpha1.Network{good}, Deployments: []appsv1.Deployment{deployment(1, 1, 1, 1)}, Pods: []corev1.Pod{pod(ready)},
+			},
+		},
 		"network not seen": {
 			objects: Objects{Networks: []v1alpha1.Network{network("", 0)}},
 			waiting: []string{"Network red: no status yet"},
@@ -56,7 +62,13 @@ func TestJudge(t *testing.T) {
 			waiting: []string{"Network red: Ready"},
 		},
 		"network failed": {
-			objects: Objects{Networks: []v1alpha1.Network{network(v1alpha1.NetworkFailed, 2, metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "SubnetsOverlap", Message: "give it others"})}},
+			objects: Objects{
+				Networks: []v1alpha1.Network{
+					network(v1alpha1.NetworkFailed, 2, metav1.Condition{
+						Type: "Ready", Status: metav1.ConditionFalse, Reason: "SubnetsOverlap", Message: "give it others",
+					}),
+				},
+			},
 			waiting: []string{"Network red: Failed, SubnetsOverlap: give it others"},
 		},
 		"rollout": {
@@ -78,7 +90,11 @@ func TestJudge(t *testing.T) {
 			waiting: []string{"pod red/web-0: ContainerCreating on n1"},
 		},
 		"not scheduled": {
-			objects: Objects{Pods: []corev1.Pod{pod(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"})}},
+			objects: Objects{
+				Pods: []corev1.Pod{
+					pod(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}),
+				},
+			},
 			waiting: []string{"pod red/web-0: 0/3 nodes are available"},
 		},
 		"ending": {objects: Objects{Pods: []corev1.Pod{ending}}, waiting: []string{"pod red/web-0: ending"}},

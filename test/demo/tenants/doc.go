@@ -4,6 +4,6 @@
 //	pods --Observe--> Tables --Compare--> what differs
 //	the page --Read--> Tables --^
 //
-// A pod counts as reached only when it says itself that the probe came to it, and from which address. Addresses that are drawn at run time, which
-// are faces, stand in a table by the name of their pod.
+// A pod counts as reached only when it says itself that the probe came to it, and from which address. Addresses that are drawn at
+// run time, which are faces, stand in a table by the name of their pod.
 package tenants

@@ -99,12 +99,16 @@ func (o *observer) ask(ctx context.Context, i int) error {
 	for j, to := range o.pods {
 		for _, protocol := range protocols {
 			if i != j {
-				targets = append(targets, wire.Target{Address: netip.MustParseAddr(to.Status.PodIP), Protocol: protocol, Token: o.token(i, to.Name, protocol)})
+				targets = append(targets, wire.Target{
+					Address: netip.MustParseAddr(to.Status.PodIP), Protocol: protocol, Token: o.token(i, to.Name, protocol),
+				})
 			}
 		}
 	}
 	for _, a := range addresses() {
-		targets = append(targets, wire.Target{Address: netip.MustParseAddr(a), Protocol: wire.TCP, Port: servicePort, Token: o.token(i, a, wire.TCP)})
+		targets = append(targets, wire.Target{
+			Address: netip.MustParseAddr(a), Protocol: wire.TCP, Port: servicePort, Token: o.token(i, a, wire.TCP),
+		})
 	}
 	var err error
 	if o.answers[i], err = matrix.Probe(ctx, o.exec, from.Namespace, from.Name, targets); err != nil {

@@ -1,6 +1,6 @@
-// Package cluster is the sandbox of end-to-end tests, in which atoll install has installed Atoll, and what they do with it: make Networks, namespaces and pods that
-// go when the test ends, wait, let a pod dial or send frames written by hand, read OVN's databases, and stop or kill
-// daemons.
+// Package cluster is the sandbox of end-to-end tests, in which atoll install has installed Atoll, and what they do with it: make
+// Networks, namespaces and pods that go when the test ends, wait, let a pod dial or send frames written by hand, read OVN's
+// databases, and stop or kill daemons.
 //
 // Each package of tests runs on a sandbox of its own, which is made anew and removed at the end; what it leaves behind
 // fails the run. All have the same name, so that packages run one after another (go test -p=1).
@@ -90,7 +90,9 @@ func begin(m *testing.M, change func(*sandbox.Options), prepare func(context.Con
 	os.Exit(code) //nolint:forbidigo // in place of the package's TestMain, which may
 }
 
-func run(ctx context.Context, m *testing.M, change func(*sandbox.Options), prepare func(context.Context, *Cluster) error) (code int, err error) {
+func run(
+	ctx context.Context, m *testing.M, change func(*sandbox.Options), prepare func(context.Context, *Cluster) error,
+) (code int, err error) {
 	root, err := repository()
 	if err != nil {
 		return 1, err
@@ -238,7 +240,9 @@ func start(ctx context.Context, options sandbox.Options, root string) (*Cluster,
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Options: options, Root: root, Box: box, spared: map[string][]string{}, strategies: map[string]appsv1.DaemonSetUpdateStrategy{}}
+	c := &Cluster{
+		Options: options, Root: root, Box: box, spared: map[string][]string{}, strategies: map[string]appsv1.DaemonSetUpdateStrategy{},
+	}
 	if c.Config, err = box.RESTConfig(); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,8 @@ func (c *Cluster) SBAddress() string {
 // ByDatabases is a call of the command line where it reaches the API server and, by a member's sockets, the databases.
 func (c *Cluster) ByDatabases(ctx context.Context, kubeconfig string, args ...string) *exec.Cmd {
 	words := append([]string{"--net=/run/netns/" + c.Box.Namespace(sandbox.Central), filepath.Join(c.Options.Bin, "atoll")}, args...)
-	return exec.CommandContext(ctx, "nsenter", append(words, "--kubeconfig="+kubeconfig, "--nb-address="+c.NBAddress(), "--sb-address="+c.SBAddress())...)
+	return exec.CommandContext(ctx,
+		"nsenter", append(words, "--kubeconfig="+kubeconfig, "--nb-address="+c.NBAddress(), "--sb-address="+c.SBAddress())...)
 }
 
 // AtollByDatabases is what such a call prints. What it says when it fails is in the error.

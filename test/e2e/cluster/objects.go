@@ -80,7 +80,8 @@ func (c *Cluster) TryChangeNetwork(ctx context.Context, name string, change func
 	if err != nil {
 		return err
 	}
-	_, err = c.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Update(ctx, &unstructured.Unstructured{Object: object}, metav1.UpdateOptions{})
+	_, err = c.Clients.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Update(ctx,
+		&unstructured.Unstructured{Object: object}, metav1.UpdateOptions{})
 	return err
 }
 

@@ -90,8 +90,9 @@ func (c *Cluster) Pod(t *testing.T, s PodSpec) *corev1.Pod {
 	return c.Make(t, s.Object())
 }
 
-// Make makes a pod as it is written, which is deleted when the test ends. For one on its node's own network the namespace is made privileged, and stays so: other pods of
-// the namespace are not held to baseline then, and Networks that admit it are isolated softly.
+// Make makes a pod as it is written, which is deleted when the test ends. For one on its node's own network the namespace is made
+// privileged, and stays so: other pods of the namespace are not held to baseline then, and Networks that admit it are isolated
+// softly.
 func (c *Cluster) Make(t *testing.T, object *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	var p *corev1.Pod
@@ -139,7 +140,9 @@ func (c *Cluster) DeletePod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	ctx, cancel := AfterTest()
 	defer cancel()
-	err := c.Clients.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+	err := c.Clients.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &p.UID},
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		t.Errorf("delete pod %s/%s: %v", p.Namespace, p.Name, err)
 	}

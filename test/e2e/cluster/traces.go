@@ -15,8 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// traces prints what a network plugin may leave on a node, a line for each thing. Link-local addresses of IPv6 and their routes are the kernel's own:
-// it makes them of the link's MAC address, which changes when a node is started again. A link that is left has a line by itself.
+// traces prints what a network plugin may leave on a node, a line for each thing. Link-local addresses of IPv6 and their routes
+// are the kernel's own: it makes them of the link's MAC address, which changes when a node is started again. A link that is left
+// has a line by itself.
 const traces = `
 ip -o link | awk -F': ' '{sub(/@.*/, "", $2); print "link " $2}'
 ip -o addr | awk '$4 !~ /^fe80:/ {print "address " $4 " on " $2}'
@@ -60,8 +61,8 @@ func (c *Cluster) Traces(ctx context.Context) (map[string][]string, error) {
 	return out, nil
 }
 
-// NothingLeft compares nodes with what they were, and looks for anything of Atoll's in the API. Of what was there, gone may be missing: directories that the sandbox makes,
-// empty, for those sandboxes in which Atoll is no pod.
+// NothingLeft compares nodes with what they were, and looks for anything of Atoll's in the API. Of what was there, gone may be
+// missing: directories that the sandbox makes, empty, for those sandboxes in which Atoll is no pod.
 func (c *Cluster) NothingLeft(t *testing.T, before map[string][]string, gone ...string) {
 	t.Helper()
 	// A node's own router advertisements and kubelet's files come and go: what has to be as before is looked at until it is.
@@ -84,7 +85,10 @@ func (c *Cluster) NothingLeft(t *testing.T, before map[string][]string, gone ...
 	for _, words := range [][]string{
 		{"get", "crd", "-o", "name"},
 		{"get", "namespaces,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"},
-		{"get", "nodes,services,endpointslices", "-A", "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.annotations} {.metadata.labels} {.spec.taints}{\"\\n\"}{end}"},
+		{
+			"get", "nodes,services,endpointslices", "-A", "-o",
+			"jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.annotations} {.metadata.labels} {.spec.taints}{\"\\n\"}{end}",
+		},
 		{"get", "certificatesigningrequests", "-o", "jsonpath={.items[*].spec.signerName}"},
 	} {
 		out, err := c.Program(t.Context(), append([]string{"kubectl"}, words...)...).CombinedOutput()

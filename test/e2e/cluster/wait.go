@@ -83,7 +83,9 @@ func (c *Cluster) WaitEvent(t *testing.T, p *corev1.Pod, reason string) string {
 	t.Helper()
 	message := ""
 	Eventually(t, Patience, fmt.Sprintf("Event %s on pod %s/%s", reason, p.Namespace, p.Name), func(ctx context.Context) error {
-		events, err := c.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+		events, err := c.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.uid=" + string(p.UID),
+		})
 		if err != nil {
 			return err
 		}
@@ -107,7 +109,9 @@ func (c *Cluster) WaitCondition(t *testing.T, network, kind string, status metav
 }
 
 // WaitConditionWithin waits until a Network has a condition, no longer than within, and returns its message.
-func (c *Cluster) WaitConditionWithin(t *testing.T, within time.Duration, network, kind string, status metav1.ConditionStatus, reason string) string {
+func (c *Cluster) WaitConditionWithin(
+	t *testing.T, within time.Duration, network, kind string, status metav1.ConditionStatus, reason string,
+) string {
 	t.Helper()
 	message := ""
 	Eventually(t, within, fmt.Sprintf("Network %s with condition %s=%s %s", network, kind, status, reason), func(ctx context.Context) error {
@@ -166,7 +170,8 @@ func (c *Cluster) WaitNoRows(t *testing.T, network string) {
 
 // CheckDatabases has `atoll check` compare what the API server asks for with what OVN's databases hold.
 func (c *Cluster) CheckDatabases(ctx context.Context) error {
-	said, err := c.Box.Exec(ctx, sandbox.Central, filepath.Join(c.Options.Bin, "atoll"), "check", "--settle", "10s", "--kubeconfig", c.Box.Kubeconfig())
+	said, err := c.Box.Exec(ctx, sandbox.Central, filepath.Join(c.Options.Bin, "atoll"), "check", "--settle", "10s", "--kubeconfig",
+		c.Box.Kubeconfig())
 	if err != nil {
 		return fmt.Errorf("atoll check: %w\n%s", err, said)
 	}

@@ -43,7 +43,8 @@ const their = "their-ovn"
 
 // startTheirs starts the cluster's own OVN, and waits until its pods run.
 func startTheirs(ctx context.Context) error {
-	if out, err := env.Program(ctx, "kubectl", "apply", "--server-side", "-f", "test/e2e/existing/testdata/theirs.yaml").CombinedOutput(); err != nil {
+	if out, err := env.Program(ctx, "kubectl", "apply", "--server-side", "-f",
+		"test/e2e/existing/testdata/theirs.yaml").CombinedOutput(); err != nil {
 		return fmt.Errorf("start an OVN: %w\n%s", err, out)
 	}
 	for _, wait := range [][]string{
@@ -71,9 +72,9 @@ const theirs = `ls-add theirs
 -- meter-add their-meter drop 10 pktps
 -- set NB_Global . options:use_ct_inv_match=true external_ids:whose=theirs`
 
-// TestExisting: pods of a Network reach each other by the cluster's own OVN. Uninstalled, the northbound database and the nodes are as they were before, and others' rows have
-// stayed. In make test-all an uninstallation that does not reach the database says what to do, and goes on when it is called again; and installed again, pods reach each
-// other again.
+// TestExisting: pods of a Network reach each other by the cluster's own OVN. Uninstalled, the northbound database and the nodes
+// are as they were before, and others' rows have stayed. In make test-all an uninstallation that does not reach the database says
+// what to do, and goes on when it is called again; and installed again, pods reach each other again.
 func TestExisting(t *testing.T) {
 	onTheirs(t, "nb", "ovn-nbctl", strings.Fields(theirs)...)
 	var nodes map[string][]string
@@ -135,7 +136,8 @@ func TestExisting(t *testing.T) {
 func install(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	if out, err := atoll(t, "install", "-k", filepath.Join(env.Root, "test/e2e/existing/testdata"), "--timeout="+installWithin.String()); err != nil {
+	if out, err := atoll(t, "install", "-k", filepath.Join(env.Root, "test/e2e/existing/testdata"),
+		"--timeout="+installWithin.String()); err != nil {
 		state, _ := env.Program(t.Context(), "kubectl", "get", "pods", "-A", "-o", "wide").CombinedOutput()
 		t.Fatalf("install: %v\n%s\n%s", err, out, state)
 	}

@@ -74,7 +74,9 @@ func TestProbesAsAProxy(t *testing.T) {
 	tcp := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: face, Port: port}}
 	web := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: port}}
 	policy("atoll-pods").holds(t,
-		attack{"a readiness probe of a victim's face", creates(func(c *corev1.Container) { c.ReadinessProbe = &corev1.Probe{ProbeHandler: tcp} })},
+		attack{
+			"a readiness probe of a victim's face", creates(func(c *corev1.Container) { c.ReadinessProbe = &corev1.Probe{ProbeHandler: tcp} }),
+		},
 		attack{"a liveness probe of the node itself", creates(func(c *corev1.Container) { c.LivenessProbe = &corev1.Probe{ProbeHandler: web} })},
 		attack{"a startup probe of a victim's face", creates(func(c *corev1.Container) { c.StartupProbe = &corev1.Probe{ProbeHandler: tcp} })},
 		attack{"a hook that asks the node itself", creates(func(c *corev1.Container) {

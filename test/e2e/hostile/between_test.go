@@ -27,9 +27,10 @@ import (
 	"github.com/atoll-net/atoll/test/tier"
 )
 
-// TestRandomCompatibility: eight Networks of four plans of addresses, some of which conflict, drawn by a seed, with edges of both modes, Services with
-// endpoints in several of them and policies across. 32 pods on three nodes dial each other by own address and by face, and all Services. In make
-// test-all a third of the edges changes then, and they dial again. At last explain says of paths of all kinds what packets do.
+// TestRandomCompatibility: eight Networks of four plans of addresses, some of which conflict, drawn by a seed, with edges of both
+// modes, Services with endpoints in several of them and policies across. 32 pods on three nodes dial each other by own address
+// and by face, and all Services. In make test-all a third of the edges changes then, and they dial again. At last explain says of
+// paths of all kinds what packets do.
 func TestRandomCompatibility(t *testing.T) {
 	seed := tier.Seed(t)
 	t.Attr("seed", fmt.Sprint(seed))
@@ -49,11 +50,13 @@ func changeBetween(t *testing.T, world between.World, changed between.Scene, fir
 	for i, n := range changed.Networks {
 		before := specOf(world.Networks[i].Network)
 		world.Networks[i].Network = n
-		if said := specOf(n); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) || !slices.Equal(said.UsesAddressesOf, before.UsesAddressesOf) ||
+		if said := specOf(n); !slices.Equal(said.CompatibleWith, before.CompatibleWith) || !slices.Equal(said.Uses, before.Uses) ||
+			!slices.Equal(said.UsesAddressesOf, before.UsesAddressesOf) ||
 			!reflect.DeepEqual(said.UsesServiceCIDRs, before.UsesServiceCIDRs) {
 			t.Log(n)
 			env.ChangeNetwork(t, n.Name, func(s *v1alpha1.NetworkSpec) {
-				s.CompatibleWith, s.Uses, s.UsesAddressesOf, s.UsesServiceCIDRs = said.CompatibleWith, said.Uses, said.UsesAddressesOf, said.UsesServiceCIDRs
+				s.CompatibleWith, s.Uses, s.UsesAddressesOf, s.UsesServiceCIDRs = said.CompatibleWith, said.Uses, said.UsesAddressesOf,
+					said.UsesServiceCIDRs
 			})
 		}
 	}
@@ -88,7 +91,9 @@ func specOf(n between.Network) v1alpha1.NetworkSpec {
 	}
 	spec.Subnets = []v1alpha1.Subnet{subnet}
 	for _, p := range n.CompatibleWith {
-		peer := v1alpha1.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: v1alpha1.CompatibilityByFace, Addresses: p.Addresses}
+		peer := v1alpha1.CompatiblePeer{
+			Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: v1alpha1.CompatibilityByFace, Addresses: p.Addresses,
+		}
 		if p.Routed {
 			peer.Mode = v1alpha1.CompatibilityRouted
 		}
@@ -135,7 +140,9 @@ func buildBetween(t *testing.T, scene between.Scene) between.World {
 		made[i] = env.Pod(t, spec)
 	}
 	for i, pod := range env.WaitReady(t, made...) {
-		p := between.Placed{Placed: random.Placed{Pod: scene.Pods[i].Pod, UID: string(pod.UID), Own: cluster.AddressesOfPod(t, pod)}, App: scene.Pods[i].App}
+		p := between.Placed{
+			Placed: random.Placed{Pod: scene.Pods[i].Pod, UID: string(pod.UID), Own: cluster.AddressesOfPod(t, pod)}, App: scene.Pods[i].App,
+		}
 		for _, ip := range pod.Status.PodIPs {
 			p.Faces = append(p.Faces, netip.MustParseAddr(ip.IP))
 		}
@@ -174,9 +181,9 @@ func served(t *testing.T, n between.Network) between.Service {
 	return out
 }
 
-// askBetween waits until all Networks say of each other what they should, has every pod dial everything, and what did not come out so again, until
-// all does; then it has them look up all names. It returns the paths, what was seen of them, and how many names there are. Where nothing was open
-// before, somebody who hears what he must not is no matter of waiting.
+// askBetween waits until all Networks say of each other what they should, has every pod dial everything, and what did not come
+// out so again, until all does; then it has them look up all names. It returns the paths, what was seen of them, and how many
+// names there are. Where nothing was open before, somebody who hears what he must not is no matter of waiting.
 func askBetween(t *testing.T, world between.World, when string, closed bool) (paths []random.Path, seen []random.Seen, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)
@@ -210,14 +217,16 @@ func askBetween(t *testing.T, world between.World, when string, closed bool) (pa
 		if len(wrong) == 0 {
 			return nil
 		}
-		err = fmt.Errorf("%d of %d paths are wrong, %d of them heard by somebody who must not:\n%s", len(wrong), len(paths), leaked, strings.Join(wrong[:min(len(wrong), 20)], "\n"))
+		err = fmt.Errorf("%d of %d paths are wrong, %d of them heard by somebody who must not:\n%s", len(wrong), len(paths), leaked,
+			strings.Join(wrong[:min(len(wrong), 20)], "\n"))
 		t.Logf("%s, round %d: %v", when, rounds, err)
 		if closed && leaked > 0 {
 			t.FailNow()
 		}
 		return err
 	})
-	t.Logf("%s: %d edges, %s; into other Networks %v; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths), world.Across(paths), rounds, time.Since(began).Round(time.Second))
+	t.Logf("%s: %d edges, %s; into other Networks %v; 0 wrong after %d rounds and %s", when, len(edges), random.Count(paths),
+		world.Across(paths), rounds, time.Since(began).Round(time.Second))
 	names := world.Names()
 	cluster.Eventually(t, cluster.Patience, "all names "+when, func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)

@@ -39,7 +39,9 @@ func astray(from *corev1.Pod, address netip.Addr, meant string) attempt {
 		if err != nil {
 			return "", err
 		}
-		results, err := matrix.Probe(ctx, env.Exec, from.Namespace, from.Name, []wire.Target{{Address: address, Protocol: wire.TCP, Token: token}})
+		results, err := matrix.Probe(ctx, env.Exec, from.Namespace, from.Name, []wire.Target{
+			{Address: address, Protocol: wire.TCP, Token: token},
+		})
 		if err != nil {
 			return "", err
 		}
@@ -133,7 +135,9 @@ func TestExternalAddressesCatchNothing(t *testing.T) {
 		}
 		return err
 	})
-	d := onNode("n1", []string{"nft", "flush", "chain", "inet", "atoll", "bind"}, []string{"nft", "flush", "chain", "inet", "atoll", "bind-here"})
+	d := onNode("n1", []string{"nft", "flush", "chain", "inet", "atoll", "bind"}, []string{
+		"nft", "flush", "chain", "inet", "atoll", "bind-here",
+	})
 	d.name = "chains bind and bind-here of table inet atoll"
 	weak := member(t, "plain/weak")
 	d.holds(t,
@@ -166,14 +170,20 @@ func TestNetworksWithoutAdmission(t *testing.T) {
 	}
 	spec("allowedNamespaces", "victims", func(s *v1alpha1.NetworkSpec) { s.AllowedNamespaces = &metav1.LabelSelector{} }).holds(t,
 		attack{"by attachments and label", joins(t, cluster.PodSpec{Name: "forged-label", Network: "victims", Annotations: forged}, victim)},
-		attack{"by attachments and interface", joins(t, cluster.PodSpec{Name: "forged-nics", NICs: `[{"network":"victims","ip":"10.0.0.70"}]`, Annotations: forged}, victim)},
+		attack{
+			"by attachments and interface", joins(t,
+				cluster.PodSpec{Name: "forged-nics", NICs: `[{"network":"victims","ip":"10.0.0.70"}]`, Annotations: forged}, victim),
+		},
 	)
 }
 
-// TestNodesObeyInfraAccess: what a Network's pods reach of kubelets, node ports and what else listens on nodes is its infraAccess, that of the
-// default Network's, too. The shipped value gives it to them (docs/design/walls.md), so that it is closed here first.
+// TestNodesObeyInfraAccess: what a Network's pods reach of kubelets, node ports and what else listens on nodes is its
+// infraAccess, that of the default Network's, too. The shipped value gives it to them (docs/design/walls.md), so that it is
+// closed here first.
 func TestNodesObeyInfraAccess(t *testing.T) {
-	service := env.Service(t, "plain", "plain", corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: wire.DefaultPort}}})
+	service := env.Service(t, "plain", "plain", corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: wire.DefaultPort}},
+	})
 	t.Cleanup(func() {
 		ctx, cancel := cluster.AfterTest()
 		defer cancel()
@@ -190,13 +200,18 @@ func TestNodesObeyInfraAccess(t *testing.T) {
 		}
 		for _, node := range nodes {
 			for _, address := range env.NodeAddresses(t, node) {
-				attacks = append(attacks, attack{fmt.Sprintf("%s dials the kubelet of %s, %s", name, node, address), dials(member(t, name), address, 10250, wire.TCP)})
+				attacks = append(attacks, attack{
+					fmt.Sprintf("%s dials the kubelet of %s, %s", name, node, address), dials(member(t, name), address, 10250, wire.TCP),
+				})
 			}
 			port := uint16(service.Spec.Ports[0].NodePort)
-			attacks = append(attacks, attack{name + " dials a node port of " + node, dials(member(t, name), env.NodeAddresses(t, node)[0], port, wire.TCP)})
+			attacks = append(attacks, attack{
+				name + " dials a node port of " + node, dials(member(t, name), env.NodeAddresses(t, node)[0], port, wire.TCP),
+			})
 		}
 	}
-	cluster.Eventually(t, cluster.Patience, "the default Network is closed", func(ctx context.Context) error { return all(ctx, attacks, held) })
+	cluster.Eventually(t, cluster.Patience,
+		"the default Network is closed", func(ctx context.Context) error { return all(ctx, attacks, held) })
 	direct := func(s *v1alpha1.NetworkSpec) { s.InfraAccess = v1alpha1.InfraDirect }
 	together("infraAccess", spec("infraAccess", "default", direct), spec("infraAccess", "attackers", direct)).holds(t, attacks...)
 }

@@ -55,9 +55,10 @@ func ledBy(t *testing.T, namespace, name string, endpoint netip.Addr) netip.Addr
 	}
 	port, yes := int32(wire.DefaultPort), true
 	_, err = env.Clients.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
-		Ports:     []discoveryv1.EndpointPort{{Port: &port}},
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{endpoint.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+		Ports:       []discoveryv1.EndpointPort{{Port: &port}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,15 +94,17 @@ func TestFacesFromTheDefaultNetwork(t *testing.T) {
 	labelled("that the namespace is not infrastructure", "plain", model.LabelInfrastructure, "true").holds(t, attacks...)
 }
 
-// TestFacesFromANetwork: pods of one tenant's Network dial the faces of another's, of both families. What judges is the porthole where a packet
-// leaves, its node's table, and the porthole where it would arrive.
+// TestFacesFromANetwork: pods of one tenant's Network dial the faces of another's, of both families. What judges is the porthole
+// where a packet leaves, its node's table, and the porthole where it would arrive.
 func TestFacesFromANetwork(t *testing.T) {
 	var attacks []attack
 	for _, name := range []string{"attackers/weak", "attackers/strong"} {
 		for _, to := range []string{"victims/near", "victims/far"} {
 			for _, face := range faces(member(t, to)) {
 				for _, protocol := range []wire.Protocol{wire.TCP, wire.UDP} {
-					attacks = append(attacks, attack{fmt.Sprintf("%s dials %s, %s, by %s", name, to, face, protocol), dials(member(t, name), face, 0, protocol)})
+					attacks = append(attacks, attack{
+						fmt.Sprintf("%s dials %s, %s, by %s", name, to, face, protocol), dials(member(t, name), face, 0, protocol),
+					})
 				}
 			}
 		}
@@ -162,23 +165,26 @@ func TestSlicesByHand(t *testing.T) {
 	}
 }
 
-// TestNodePortsByHand: who may write all of a namespace leads the outside to others by a node port of his own: by a slice, and by Endpoints,
-// of which Kubernetes makes one.
+// TestNodePortsByHand: who may write all of a namespace leads the outside to others by a node port of his own: by a slice, and by
+// Endpoints, of which Kubernetes makes one.
 func TestNodePortsByHand(t *testing.T) {
 	owner := everything(t)
 	victim, node := faces(member(t, "victims/far"))[0].String(), env.NodeAddresses(t, "n1")[0]
 	port, yes := int32(wire.DefaultPort), true
 	byHand := func(name, address string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
-			Ports:     []discoveryv1.EndpointPort{{Port: &port}},
+			ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+			Ports:       []discoveryv1.EndpointPort{{Port: &port}},
 		}
 	}
 	old := func(name, address string) *corev1.Endpoints { //nolint:staticcheck // Kubernetes reads them as before.
 		return &corev1.Endpoints{ //nolint:staticcheck // As above.
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}, Ports: []corev1.EndpointPort{{Port: port}}}}, //nolint:staticcheck // As above.
+			Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // As above.
+				Addresses: []corev1.EndpointAddress{{IP: address}}, Ports: []corev1.EndpointPort{{Port: port}},
+			}},
 		}
 	}
 	slices := owner.DiscoveryV1().EndpointSlices("attackers")
@@ -198,7 +204,9 @@ func TestNodePortsByHand(t *testing.T) {
 		name := strings.ToLower(strings.ReplaceAll(what, " ", "-")) + "-by-hand"
 		// Without a selector, so that nobody else writes for it.
 		service, err := owner.CoreV1().Services("attackers").Create(t.Context(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: port}}},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: port}},
+			},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -230,8 +238,8 @@ func TestNodePortsByHand(t *testing.T) {
 	policy("atoll-endpoint-addresses").holds(t, attacks...)
 }
 
-// outsideBy writes what leads to a victim, and dials a node port from outside of the cluster until that has come to be. What was written is taken
-// away again.
+// outsideBy writes what leads to a victim, and dials a node port from outside of the cluster until that has come to be. What was
+// written is taken away again.
 func outsideBy(at netip.AddrPort, what, name string, write func(context.Context, string, metav1.CreateOptions) error) attempt {
 	return func(ctx context.Context) (got string, err error) {
 		switch err := write(ctx, name, metav1.CreateOptions{}); {

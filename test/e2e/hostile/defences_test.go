@@ -27,8 +27,8 @@ func rows(name string, command ...string) defence {
 	}}
 }
 
-// onNode is a defence that the agent of a node keeps up: commands on the node take it out while there is no agent. The agent puts it back as
-// soon as it starts.
+// onNode is a defence that the agent of a node keeps up: commands on the node take it out while there is no agent. The agent puts
+// it back as soon as it starts.
 func onNode(node string, commands ...[]string) defence {
 	return defence{name: fmt.Sprintf("rules of node %s", node), out: func(t *testing.T) func() {
 		t.Helper()

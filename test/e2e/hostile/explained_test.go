@@ -61,7 +61,8 @@ type explainer struct {
 	retried map[int]bool
 }
 
-// explainsPackets: of paths of all kinds that a seed draws, in a world that is settled, explain says what packets do, and of OVN's part what ovn-trace says.
+// explainsPackets: of paths of all kinds that a seed draws, in a world that is settled, explain says what packets do, and of
+// OVN's part what ovn-trace says.
 func explainsPackets(t *testing.T, world between.World, seed uint64, count int) {
 	t.Helper()
 	openWays(t, world, seed)
@@ -81,7 +82,8 @@ func explainsPackets(t *testing.T, world between.World, seed uint64, count int) 
 		e.control(t, seed)
 	}
 	t.Attr("explained", fmt.Sprint(count))
-	t.Logf("explain and packets: %s; %d retried, %d disagreements, in %s; %s; %d by the program", explained.Count(e.questions[:count], e.said[:count]), len(e.retried), len(wrong), took.Round(time.Second), traced, programs)
+	t.Logf("explain and packets: %s; %d retried, %d disagreements, in %s; %s; %d by the program",
+		explained.Count(e.questions[:count], e.said[:count]), len(e.retried), len(wrong), took.Round(time.Second), traced, programs)
 }
 
 // compare asks and sends, what differs up to twice again, and returns what differs still.
@@ -145,7 +147,8 @@ func explain(ctx context.Context, spec inspectapi.ExplanationSpec) (explained.Sa
 	if err != nil {
 		return explained.Said{}, err
 	}
-	answer, err := env.Clients.Kube.CoreV1().RESTClient().Post().AbsPath("/apis/"+inspectapi.GroupVersion().String()+"/"+inspectapi.ResourceExplanations).
+	answer, err := env.Clients.Kube.CoreV1().RESTClient().Post().AbsPath(
+		"/apis/"+inspectapi.GroupVersion().String()+"/"+inspectapi.ResourceExplanations).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
 	if status := apierrors.APIStatus(nil); apierrors.IsBadRequest(err) && errors.As(err, &status) {
 		return explained.Said{Err: status.Status().Message}, nil
@@ -219,7 +222,8 @@ func (e *explainer) send(ctx context.Context, which []int) error {
 				e.saw[i].Dialled[a] = random.Seen{Result: result}
 				continue
 			}
-			paths, of = append(paths, random.Path{From: q.From, Address: a, Protocol: wire.Protocol(q.Spec.Protocol), Port: q.Spec.Port}), append(of, i)
+			paths, of = append(paths, random.Path{From: q.From, Address: a, Protocol: wire.Protocol(q.Spec.Protocol), Port: q.Spec.Port}), append(of,
+				i)
 		}
 	}
 	seen, err := random.Run(ctx, env.Exec, e.stage.Pods, paths)
@@ -242,7 +246,8 @@ func (e *explainer) programs(t *testing.T) int {
 		}
 		asked++
 		q := e.questions[i]
-		out, err := env.Box.Exec(t.Context(), controlPlane, append([]string{env.Options.Bin + "/atoll", "--kubeconfig=" + env.Box.Kubeconfig()}, strings.Fields(q.String() + " -o json")[1:]...)...)
+		out, err := env.Box.Exec(t.Context(), controlPlane,
+			append([]string{env.Options.Bin + "/atoll", "--kubeconfig=" + env.Box.Kubeconfig()}, strings.Fields(q.String() + " -o json")[1:]...)...)
 		var said struct {
 			Reached bool   `json:"reached"`
 			Verdict string `json:"verdict"`
@@ -252,7 +257,8 @@ func (e *explainer) programs(t *testing.T) int {
 			continue
 		}
 		if want := e.said[i].Status; said.Reached != want.Reached || said.Verdict != want.Verdict || (err == nil) != said.Reached {
-			t.Errorf("%s: the program says %t, %s, and ends with %v; the API has said %t, %s", q, said.Reached, said.Verdict, err, want.Reached, want.Verdict)
+			t.Errorf("%s: the program says %t, %s, and ends with %v; the API has said %t, %s", q, said.Reached, said.Verdict, err, want.Reached,
+				want.Verdict)
 		}
 	}
 	return asked
@@ -298,8 +304,8 @@ func (e *explainer) control(t *testing.T, seed uint64) {
 	lift()
 }
 
-// stoppable is the first path, from one on, that a policy can stop, and the pod at its end: one that is reached, in the Network of its namespace. It is
-// -1 when there is none.
+// stoppable is the first path, from one on, that a policy can stop, and the pod at its end: one that is reached, in the Network
+// of its namespace. It is -1 when there is none.
 func (e *explainer) stoppable(from int) (int, random.Placed) {
 	for i := from; i < len(e.questions); i++ {
 		q := e.questions[i]
@@ -319,20 +325,24 @@ func stageOf(t *testing.T, world between.World) explained.Stage {
 	t.Helper()
 	api := env.APIServer(t)
 	s := explained.Stage{
-		Pods: world.Placed(), Nodes: map[string][]netip.Addr{}, Anywhere: anywhere(), Outside: outsideServers(), OutsideName: "www.outside.test", APIServer: api,
+		Pods: world.Placed(), Nodes: map[string][]netip.Addr{}, Anywhere: anywhere(), Outside: outsideServers(), OutsideName: "www.outside.test",
+		APIServer: api,
 	}
 	for _, c := range cast() {
 		p := member(t, c.Namespace+"/"+c.Name)
 		in := cluster.AttachmentOf(t, p)
 		s.Pods = append(s.Pods, random.Placed{
-			Pod: random.Pod{Namespace: p.Namespace, Name: p.Name, Network: in.Network, Node: p.Spec.NodeName}, UID: string(p.UID), Own: cluster.AddressesOfPod(t, p), Faces: in.Faces,
+			Pod: random.Pod{Namespace: p.Namespace, Name: p.Name, Network: in.Network, Node: p.Spec.NodeName}, UID: string(p.UID),
+			Own: cluster.AddressesOfPod(t, p), Faces: in.Faces,
 		})
 		if p.Name == "weak" {
 			s.Mute = append(s.Mute, string(p.UID))
 		}
 	}
 	for _, service := range world.Services {
-		s.Services = append(s.Services, explained.Service{Namespace: service.Network, Name: "web", Addresses: slices.Concat(service.ClusterIPs, service.Own)})
+		s.Services = append(s.Services, explained.Service{
+			Namespace: service.Network, Name: "web", Addresses: slices.Concat(service.ClusterIPs, service.Own),
+		})
 	}
 	for _, n := range env.Box.Nodes() {
 		s.Nodes[n] = env.NodeAddresses(t, n)

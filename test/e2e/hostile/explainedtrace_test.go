@@ -24,8 +24,8 @@ const perTracer = 500
 // inFull is of how many disagreements each step is printed.
 const inFull = 3
 
-// traces has ovn-trace follow what pods dial, with the rows of the southbound database as they are, and compares where it comes out with what explain
-// says. It returns what was compared, and why the rest was not.
+// traces has ovn-trace follow what pods dial, with the rows of the southbound database as they are, and compares where it comes
+// out with what explain says. It returns what was compared, and why the rest was not.
 func (e *explainer) traces(t *testing.T) string {
 	t.Helper()
 	ports, err := e.ports(t)
@@ -79,7 +79,8 @@ func (e *explainer) traces(t *testing.T) string {
 				if wrong <= inFull {
 					steps, _ = tracer.Detail(flow)
 				}
-				t.Errorf("%s: dialled %s: %s\nexplained: %s\n%+v\novn-trace %s:\n%s\n%s", q, a, what, e.said[i].Status.Verdict, e.said[i].Status.Ways, flow, text, steps)
+				t.Errorf("%s: dialled %s: %s\nexplained: %s\n%+v\novn-trace %s:\n%s\n%s", q, a, what, e.said[i].Status.Verdict, e.said[i].Status.Ways,
+					flow, text, steps)
 			}
 			compared++
 			switch {
@@ -97,7 +98,8 @@ func (e *explainer) traces(t *testing.T) string {
 	if compared == 0 {
 		t.Error("ovn-trace was asked about nothing")
 	}
-	return fmt.Sprintf("ovn-trace: %d packets compared (%s), %d disagreements; not traced: %s", compared, explained.Join(outcomes), wrong, explained.Join(not))
+	return fmt.Sprintf("ovn-trace: %d packets compared (%s), %d disagreements; not traced: %s", compared, explained.Join(outcomes), wrong,
+		explained.Join(not))
 }
 
 // ports are the switch ports of the stage's pods, in its order.

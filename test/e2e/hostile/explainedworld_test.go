@@ -34,8 +34,8 @@ func anywhere() []netip.Addr {
 	return []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}
 }
 
-// openWays gives half of a world's Networks a way out, and some more or less of the infrastructure, as a seed draws it. Somebody outside answers then at
-// whatever address pods of the stage have: what leaves a Network for it is seen to have left.
+// openWays gives half of a world's Networks a way out, and some more or less of the infrastructure, as a seed draws it. Somebody
+// outside answers then at whatever address pods of the stage have: what leaves a Network for it is seen to have left.
 func openWays(t *testing.T, world between.World, seed uint64) {
 	t.Helper()
 	for _, to := range []string{"192.0.2.1/32", "2001:db8::1/128", "10.0.0.0/8", "fd00:10::/64", "fd00:20::/64"} {

@@ -70,7 +70,8 @@ func TestForgedTarget(t *testing.T) {
 	var move []string
 	for _, name := range []string{"victims/near", "victims/far"} {
 		port := env.NB.Port(t, name).UUID
-		move = append(move, "--", "remove", "Logical_Switch", "victims/a", "ports", port, "--", "add", "Logical_Switch", "attackers/a", "ports", port)
+		move = append(move, "--", "remove", "Logical_Switch", "victims/a", "ports", port, "--", "add", "Logical_Switch", "attackers/a", "ports",
+			port)
 	}
 	rows("a switch of its own for each Network", move...).holds(t, straight...)
 }

@@ -107,7 +107,9 @@ func volleys(t *testing.T, table func(frames.Players) frames.Table) []volley {
 	t.Helper()
 	var out []volley
 	for _, who := range [][3]string{
-		{"attackers/strong", "attackers/near", "attackers/far"}, {"attackers/strong", "attackers/far", "attackers/near"}, {"plain/strong", "plain/far", "plain/weak"},
+		{"attackers/strong", "attackers/near", "attackers/far"},
+		{"attackers/strong", "attackers/far", "attackers/near"},
+		{"plain/strong", "plain/far", "plain/weak"},
 	} {
 		from, to, third := member(t, who[0]), member(t, who[1]), member(t, who[2])
 		routers := cluster.AttachmentOf(t, from).Gateways
@@ -157,7 +159,8 @@ func (d defence) holdsFrames(t *testing.T, volleys ...volley) {
 // VLANs, and as routers and DHCP servers, in a tenant's Network and in the default one. Pods without that right send no frames.
 func TestForgedFrames(t *testing.T) {
 	for _, name := range []string{"attackers/weak", "plain/weak"} {
-		if err := tell(t.Context(), member(t, name), [][]byte{make([]byte, 60)}, nil, "send"); err == nil || !strings.Contains(err.Error(), "operation not permitted") {
+		if err := tell(t.Context(), member(t, name), [][]byte{make([]byte, 60)}, nil,
+			"send"); err == nil || !strings.Contains(err.Error(), "operation not permitted") {
 			t.Errorf("%s sends a frame: %v", name, err)
 		}
 	}

@@ -53,7 +53,9 @@ func joins(t *testing.T, s cluster.PodSpec, victim *corev1.Pod) attempt {
 
 // refusal is what the controller has against a pod, by its Events.
 func refusal(ctx context.Context, p *corev1.Pod) (string, error) {
-	events, err := env.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
+	events, err := env.Clients.Kube.CoreV1().Events(p.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.uid=" + string(p.UID),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +73,9 @@ func removeNow(p *corev1.Pod) {
 	defer cancel()
 	now := int64(0)
 	for {
-		err := env.Clients.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID}})
+		err := env.Clients.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &p.UID},
+		})
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || pause(ctx, err) != nil {
 			return
 		}
@@ -85,6 +89,9 @@ func TestForeignNetwork(t *testing.T) {
 	spec("allowedNamespaces", "victims", func(s *v1alpha1.NetworkSpec) { s.AllowedNamespaces = &metav1.LabelSelector{} }).holds(t,
 		attack{"by label", joins(t, cluster.PodSpec{Name: "by-label", Network: "victims"}, victim)},
 		attack{"by interface", joins(t, cluster.PodSpec{Name: "by-nics", NICs: `[{"network":"victims"}]`}, victim)},
-		attack{"by interface, at a victim's address", joins(t, cluster.PodSpec{Name: "by-address", NICs: `[{"network":"victims","ip":"10.0.0.70"}]`}, victim)},
+		attack{
+			"by interface, at a victim's address", joins(t, cluster.PodSpec{Name: "by-address", NICs: `[{"network":"victims","ip":"10.0.0.70"}]`},
+				victim),
+		},
 	)
 }

@@ -119,11 +119,13 @@ func lookUp(t *testing.T, from random.Placed, services []random.Served) int {
 			names[s.Network] = s.ClusterIP
 		}
 	}
-	cluster.Eventually(t, cluster.Patience, from.String()+" looks all Services up", func(ctx context.Context) error { return finds(ctx, from, names) })
+	cluster.Eventually(t, cluster.Patience, from.String()+" looks all Services up",
+		func(ctx context.Context) error { return finds(ctx, from, names) })
 	return len(names)
 }
 
-// finds has a pod look up the Services web of namespaces, once, and compares what it finds with the addresses of each; none: it does not exist.
+// finds has a pod look up the Services web of namespaces, once, and compares what it finds with the addresses of each; none: it
+// does not exist.
 func finds(ctx context.Context, from random.Placed, services map[string][]netip.Addr) error {
 	namespaces := slices.Sorted(maps.Keys(services))
 	command := []string{matrix.Program, "resolve"}
@@ -140,7 +142,8 @@ func finds(ctx context.Context, from random.Placed, services map[string][]netip.
 	}
 	var wrong []error
 	for i, ns := range namespaces {
-		want, got := slices.SortedFunc(slices.Values(services[ns]), netip.Addr.Compare), slices.SortedFunc(slices.Values(names[i].Addresses), netip.Addr.Compare)
+		want, got := slices.SortedFunc(slices.Values(services[ns]), netip.Addr.Compare), slices.SortedFunc(slices.Values(names[i].Addresses),
+			netip.Addr.Compare)
 		if names[i].Error != "" || !slices.Equal(got, want) {
 			wrong = append(wrong, fmt.Errorf("to %s %s is %v %s, want %v", from, names[i].Name, got, names[i].Error, want))
 		}

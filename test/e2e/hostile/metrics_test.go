@@ -67,12 +67,13 @@ type tokens func(context.Context) (string, error)
 // theSame is the same token each time.
 func theSame(token string) tokens { return func(context.Context) (string, error) { return token, nil } }
 
-// attackersTokens are tokens of a pod of the attackers'. Programs remember for half a minute what a token may: in make test-all it is the same one each
-// time, and what is remembered has to end; else each is new, and is judged anew.
+// attackersTokens are tokens of a pod of the attackers'. Programs remember for half a minute what a token may: in make test-all
+// it is the same one each time, and what is remembered has to end; else each is new, and is judged anew.
 func attackersTokens(t *testing.T) tokens {
 	t.Helper()
 	another := func(ctx context.Context) (string, error) {
-		token, err := env.Clients.Kube.CoreV1().ServiceAccounts("attackers").CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		token, err := env.Clients.Kube.CoreV1().ServiceAccounts("attackers").CreateToken(ctx, "default", &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{})
 		if err != nil {
 			return "", err
 		}
@@ -88,8 +89,8 @@ func attackersTokens(t *testing.T) tokens {
 	return theSame(token)
 }
 
-// TestMetricsAreForScrapers: who reaches a node, and has a token of a pod, asks for the metrics of controller, inspection and agents; pods of a Network do not reach
-// them.
+// TestMetricsAreForScrapers: who reaches a node, and has a token of a pod, asks for the metrics of controller, inspection and
+// agents; pods of a Network do not reach them.
 func TestMetricsAreForScrapers(t *testing.T) {
 	own := attackersTokens(t)
 	token, err := own(t.Context())
@@ -98,7 +99,9 @@ func TestMetricsAreForScrapers(t *testing.T) {
 	}
 	agent := netip.AddrPortFrom(env.NodeAddresses(t, "n2")[0], 9411)
 	central := env.NodeAddresses(t, "n1")[0]
-	places := map[string]netip.AddrPort{"an agent": agent, "the controller": netip.AddrPortFrom(central, 9410), "inspection": netip.AddrPortFrom(central, 9421)}
+	places := map[string]netip.AddrPort{
+		"an agent": agent, "the controller": netip.AddrPortFrom(central, 9410), "inspection": netip.AddrPortFrom(central, 9421),
+	}
 	var attacks []attack
 	for who, at := range places {
 		attacks = append(attacks, attack{"a tenant's token, shown to " + who, scrapes(at, own)})

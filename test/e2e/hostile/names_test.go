@@ -62,7 +62,8 @@ func TestNamespacesAreTheOperators(t *testing.T) {
 	patches := func(what, key, value string, subresources ...string) attempt {
 		return writes(func(ctx context.Context) error {
 			patch := fmt.Appendf(nil, `{"metadata":{%q:{%q:%q}}}`, what, key, value)
-			_, err := owner.CoreV1().Namespaces().Patch(ctx, "attackers", types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry()}, subresources...)
+			_, err := owner.CoreV1().Namespaces().Patch(ctx, "attackers", types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry()},
+				subresources...)
 			return err
 		})
 	}

@@ -23,7 +23,9 @@ func dials(from *corev1.Pod, address netip.Addr, port uint16, protocol wire.Prot
 		if err != nil {
 			return "", err
 		}
-		results, err := matrix.Probe(ctx, env.Exec, from.Namespace, from.Name, []wire.Target{{Address: address, Port: port, Protocol: protocol, Token: token}})
+		results, err := matrix.Probe(ctx, env.Exec, from.Namespace, from.Name, []wire.Target{
+			{Address: address, Port: port, Protocol: protocol, Token: token},
+		})
 		if err != nil {
 			return "", err
 		}

@@ -40,8 +40,8 @@ func runOn(ctx context.Context, node, command string) error {
 	return nil
 }
 
-// TestAddressesThatTheAPIDoesNotList: a node has an address, as in a storage network, that its Node does not list and OVN does not use. Where
-// other nodes route it, pods would reach its kubelet there.
+// TestAddressesThatTheAPIDoesNotList: a node has an address, as in a storage network, that its Node does not list and OVN does
+// not use. Where other nodes route it, pods would reach its kubelet there.
 func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	storage := netip.MustParseAddr("203.0.113.99")
 	const kubelet = 10250
@@ -76,7 +76,9 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	})
 	var attacks []attack
 	for _, name := range []string{"attackers/weak", "attackers/strong"} {
-		attacks = append(attacks, attack{name + " dials a kubelet at an address that the API does not list", dials(member(t, name), storage, kubelet, wire.TCP)})
+		attacks = append(attacks, attack{
+			name + " dials a kubelet at an address that the API does not list", dials(member(t, name), storage, kubelet, wire.TCP),
+		})
 	}
 	// The other nodes learn of it as soon as it is told.
 	cluster.Eventually(t, cluster.Patience, "the address is closed", func(ctx context.Context) error { return all(ctx, attacks, held) })
@@ -91,8 +93,8 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	}}.holds(t, attacks...)
 }
 
-// TestNodesTellOfThemselves: who has taken over the agent of one node writes what another one tells, so that its addresses are open; a tenant
-// does, whatever namespace is his.
+// TestNodesTellOfThemselves: who has taken over the agent of one node writes what another one tells, so that its addresses are
+// open; a tenant does, whatever namespace is his.
 func TestNodesTellOfThemselves(t *testing.T) {
 	stolen := nodeReports(t, rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:atoll-system:atoll-agent",
@@ -122,7 +124,8 @@ func TestNodesTellOfThemselves(t *testing.T) {
 		})},
 	)
 	everything(t)
-	if got, err := overwrites(nodeReports(t, rest.ImpersonationConfig{UserName: "mallory-the-owner"}), "n2")(t.Context()); err != nil || got != "" {
+	if got, err := overwrites(nodeReports(t, rest.ImpersonationConfig{UserName: "mallory-the-owner"}), "n2")(t.Context()); err != nil ||
+		got != "" {
 		t.Errorf("who owns a namespace writes a node's report: %s (error %v)", got, err)
 	}
 }

@@ -64,7 +64,8 @@ func everything(t *testing.T) kubernetes.Interface {
 // patches is an attempt to patch a pod of the attackers.
 func patches(by kubernetes.Interface, patch string, subresources ...string) attempt {
 	return writes(func(ctx context.Context) error {
-		_, err := by.CoreV1().Pods("attackers").Patch(ctx, "weak", types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dry()}, subresources...)
+		_, err := by.CoreV1().Pods("attackers").Patch(ctx, "weak", types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dry()},
+			subresources...)
 		return err
 	})
 }
@@ -157,10 +158,11 @@ func TestForgedObjects(t *testing.T) {
 		attack{"his namespace is infrastructure", relabels(model.LabelInfrastructure, `"true"`)},
 	)
 	ofHis := attack{"he makes a Network", writes(func(ctx context.Context) error {
-		_, err := env.DynamicAs(t, "mallory").Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Network", "metadata": map[string]any{"name": "his"},
-			"spec": map[string]any{"type": "vpc", "subnets": []any{map[string]any{"name": "a", "cidrs": []any{"10.0.0.0/24"}}}},
-		}}, metav1.CreateOptions{DryRun: dry()})
+		_, err := env.DynamicAs(t, "mallory").Resource(v1alpha1.SchemeGroupVersion.WithResource("networks")).Create(
+			ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "Network", "metadata": map[string]any{"name": "his"},
+				"spec": map[string]any{"type": "vpc", "subnets": []any{map[string]any{"name": "a", "cidrs": []any{"10.0.0.0/24"}}}},
+			}}, metav1.CreateOptions{DryRun: dry()})
 		return err
 	})}
 	granted("no right on networks in the roles edit and admin", "mallory", "atoll-network-admin").holds(t, ofHis)

@@ -103,9 +103,10 @@ func leads(t *testing.T, namespace, name string, protocol corev1.Protocol, to ne
 		t.Fatal(err)
 	}
 	_, err = env.Clients.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{to.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
-		Ports:     []discoveryv1.EndpointPort{{Port: &port, Protocol: &protocol}},
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{to.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+		Ports:       []discoveryv1.EndpointPort{{Port: &port, Protocol: &protocol}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -127,10 +128,10 @@ func encap(t *testing.T, node string) netip.Addr {
 	return netip.MustParseAddr(sbctl(t, "--bare", "--columns=ip", "find", "Encap", "chassis_name="+node))
 }
 
-// TestTunnelsAndDatabases: pods of a tenant's Network and of the default one, with and without capabilities, forge tunnels to a node where
-// victims are, and dial the databases of OVN, by address and by Services whose slices somebody wrote by hand. Attackers have direct access to
-// the infrastructure, so that nothing but these walls is between. They use ordinary sockets: outside of make test-all one of each Network does, with
-// capabilities and without.
+// TestTunnelsAndDatabases: pods of a tenant's Network and of the default one, with and without capabilities, forge tunnels to a
+// node where victims are, and dial the databases of OVN, by address and by Services whose slices somebody wrote by hand.
+// Attackers have direct access to the infrastructure, so that nothing but these walls is between. They use ordinary sockets:
+// outside of make test-all one of each Network does, with capabilities and without.
 func TestTunnelsAndDatabases(t *testing.T) {
 	victim := member(t, "victims/far")
 	tunnel := netip.AddrPortFrom(encap(t, victim.Spec.NodeName), 6081)

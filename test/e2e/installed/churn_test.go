@@ -30,25 +30,27 @@ import (
 var (
 	churnFor  = flag.Duration("duration", 40*time.Second, "how long TestChurn makes and removes pods")
 	churnPods = flag.Int("pods", 12, "how many pods TestChurn keeps at a time")
-	killEvery = flag.Duration("kill-every", 20*time.Second, "how often TestChurn kills a process of a member of the databases; 0 is never, and tells what is lost without")
+	killEvery = flag.Duration("kill-every", 20*time.Second,
+		"how often TestChurn kills a process of a member of the databases; 0 is never, and tells what is lost without")
 )
 
 const (
 	churnNetworks = 4
 	// churnApp is the label of pods that come and go.
 	churnApp = "churn"
-	// startWithin is how long a pod may take to start. One that waits for a quorum waits until killed members are started again: the runtime's pause before that
-	// grows to minutes.
+	// startWithin is how long a pod may take to start. One that waits for a quorum waits until killed members are started again: the
+	// runtime's pause before that grows to minutes.
 	startWithin = 6 * time.Minute
-	// madeAtOnce is how many pods are made at a time, and startAtOnce how many wait for their start: more only wait for a processor, and how long a start takes is then
-	// what the machine does in a second.
+	// madeAtOnce is how many pods are made at a time, and startAtOnce how many wait for their start: more only wait for a processor,
+	// and how long a start takes is then what the machine does in a second.
 	madeAtOnce, startAtOnce = 3, 12
 	// A pod lives for between leastLife and mostLife for each that there is: so as many come and go in a second whatever their number.
 	leastLife, mostLife = 400 * time.Millisecond, 2 * time.Second
 )
 
-// TestChurn: pods of several Networks are made and removed all the time, while members of the databases are killed at random. Every pod starts; who asked all the
-// time has lost nothing; and afterwards OVN has what the cluster's objects ask for, with the pods, and without them.
+// TestChurn: pods of several Networks are made and removed all the time, while members of the databases are killed at random.
+// Every pod starts; who asked all the time has lost nothing; and afterwards OVN has what the cluster's objects ask for, with the
+// pods, and without them.
 func TestChurn(t *testing.T) {
 	seed := tier.Seed(t)
 	t.Logf("-duration=%s -pods=%d -kill-every=%s", *churnFor, *churnPods, *killEvery)
@@ -77,8 +79,8 @@ func TestChurn(t *testing.T) {
 	}
 	for _, l := range losses {
 		t.Log(l)
-		// What comes to a node, or goes from one, has its userspace switch forget the way to other nodes for a moment (docs/design/networks.md): of datagrams to
-		// another node some may be lost by that, and nothing else.
+		// What comes to a node, or goes from one, has its userspace switch forget the way to other nodes for a moment
+		// (docs/design/networks.md): of datagrams to another node some may be lost by that, and nothing else.
 		if l.Answers < 100 || l.broken > 0 || l.failed > 0 && l.name != farDatagrams {
 			t.Errorf("%s: %v %+v", l, l.Errors, l.Failures)
 		}
@@ -95,7 +97,8 @@ const farDatagrams = "udp to another node"
 func steady(t *testing.T) ([]asking, *corev1.Pod) {
 	t.Helper()
 	nodes := env.Box.Nodes()
-	// Beside hundreds of pods that start, one that requests nothing has hardly a processor: what is late then is the machine, and not the network.
+	// Beside hundreds of pods that start, one that requests nothing has hardly a processor: what is late then is the machine, and
+	// not the network.
 	const share = "100m"
 	client := env.Pod(t, cluster.PodSpec{Namespace: "red", Name: "steady-client", Node: nodes[0], CPU: share})
 	near := env.Pod(t, cluster.PodSpec{Namespace: "red", Name: "steady-near", Node: nodes[0], CPU: share})
@@ -252,7 +255,8 @@ func killMembers(ctx context.Context, t *testing.T, random *rand.Rand) {
 		}
 		p := &list.Items[random.IntN(len(list.Items))]
 		container := []string{"nb", "sb", "northd"}[random.IntN(3)]
-		out, err := env.Box.Exec(ctx, p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", cluster.ContainerOf(p, container))
+		out, err := env.Box.Exec(ctx, p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task",
+			"kill", "--signal", "SIGKILL", cluster.ContainerOf(p, container))
 		// One that was killed a moment ago is not there to be killed.
 		t.Logf("%s: kill %s of %s: %v %s", time.Now().Format(time.TimeOnly), container, p.Spec.NodeName, err, strings.TrimSpace(string(out)))
 	}
@@ -271,7 +275,8 @@ func noDifferences(t *testing.T) {
 		for i := range list.Items {
 			p := &list.Items[i]
 			// The first process of the member's container has the socket in its own tree.
-			out, err := env.Box.Exec(ctx, p.Spec.NodeName, "sh", "-c", "ctr --namespace k8s.io task ls | awk -v id="+cluster.ContainerOf(p, "nb")+" '$1 == id { print $2 }'")
+			out, err := env.Box.Exec(ctx, p.Spec.NodeName, "sh", "-c",
+				"ctr --namespace k8s.io task ls | awk -v id="+cluster.ContainerOf(p, "nb")+" '$1 == id { print $2 }'")
 			if err != nil {
 				return fmt.Errorf("find the member on %s: %w", p.Spec.NodeName, err)
 			}

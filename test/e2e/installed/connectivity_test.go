@@ -33,7 +33,9 @@ const (
 func connectivityTest(t *testing.T, words ...string) (connectivity.Report, int) {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll")
-	cmd := env.Program(t.Context(), append([]string{"central", "exec", "--", program, "connectivity", "test", "-o", "json", "--kubeconfig=" + env.Box.Kubeconfig()}, words...)...)
+	cmd := env.Program(t.Context(),
+		append([]string{"central", "exec", "--", program, "connectivity", "test", "-o", "json", "--kubeconfig=" + env.Box.Kubeconfig()},
+			words...)...)
 	var out, progress bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &progress
 	err := cmd.Run()
@@ -66,11 +68,13 @@ func failures(r connectivity.Report) (all []string) {
 	return all
 }
 
-// TestConnectivity: on a whole cluster every path is as expected, none is left out, and nothing stays behind, also after a test that was cut.
+// TestConnectivity: on a whole cluster every path is as expected, none is left out, and nothing stays behind, also after a test
+// that was cut.
 func TestConnectivity(t *testing.T) {
 	// A test that somebody kills cannot remove what it has made.
 	program := filepath.Join(filepath.Dir(env.Options.Program), "atoll")
-	cut := env.Program(t.Context(), "central", "exec", "--", "timeout", "-s", "KILL", "4", program, "connectivity", "test", "--kubeconfig="+env.Box.Kubeconfig())
+	cut := env.Program(t.Context(), "central", "exec", "--", "timeout", "-s", "KILL", "4", program,
+		"connectivity", "test", "--kubeconfig="+env.Box.Kubeconfig())
 	if out, err := cut.CombinedOutput(); err == nil {
 		t.Fatalf("the test was over before it was killed:\n%s", out)
 	}
@@ -121,14 +125,18 @@ func TestConnectivityFinds(t *testing.T) {
 					Patch(ctx, testBlue, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 				return err
 			},
-			[]string{"red/near: ClusterIP of the other Network's Service", "red/near: face of the other Network's pod", "red/near: name of the other Network's Service"},
+			[]string{
+				"red/near: ClusterIP of the other Network's Service", "red/near: face of the other Network's pod",
+				"red/near: name of the other Network's Service",
+			},
 		},
 		"a policy that shuts a pod": {
 			func(ctx context.Context) error {
 				_, err := env.Clients.Kube.NetworkingV1().NetworkPolicies(testBlue).Create(ctx, &networkingv1.NetworkPolicy{
 					ObjectMeta: metav1.ObjectMeta{Name: "fault"},
 					Spec: networkingv1.NetworkPolicySpec{
-						PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "lonely"}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+						PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "lonely"}},
+						PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 					},
 				}, metav1.CreateOptions{})
 				return err
@@ -194,7 +202,9 @@ func TestConnectivityWithoutAnAgent(t *testing.T) {
 	node := env.Box.Nodes()[1]
 	// set keeps agents from the node, or lets them on it again.
 	set := func(affinity *corev1.Affinity, ready corev1.ConditionStatus) {
-		text, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"affinity": affinity}}}})
+		text, err := json.Marshal(map[string]any{
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"affinity": affinity}}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,35 +213,38 @@ func TestConnectivityWithoutAnAgent(t *testing.T) {
 		if _, err := agents.Patch(ctx, "atoll-agent", types.MergePatchType, text, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		cluster.Eventually(t, 2*time.Minute, "the node's readiness is "+string(ready)+", and agents are where they should be", func(ctx context.Context) error {
-			now, err := agents.Get(ctx, "atoll-agent", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if s := now.Status; s.ObservedGeneration < now.Generation || s.NumberReady != s.DesiredNumberScheduled || s.UpdatedNumberScheduled != s.DesiredNumberScheduled {
-				return fmt.Errorf("agents: %+v", s)
-			}
-			nodes, err := env.Clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			for _, n := range nodes.Items {
-				// The other nodes' agents are replaced as well: where that takes long, a node is not Ready for a moment.
-				want := corev1.ConditionTrue
-				if n.Name == node {
-					want = ready
+		cluster.Eventually(t, 2*time.Minute,
+			"the node's readiness is "+string(ready)+", and agents are where they should be", func(ctx context.Context) error {
+				now, err := agents.Get(ctx, "atoll-agent", metav1.GetOptions{})
+				if err != nil {
+					return err
 				}
-				for _, c := range n.Status.Conditions {
-					if c.Type == corev1.NodeReady && c.Status != want {
-						return fmt.Errorf("%s is %s: %s", n.Name, c.Status, c.Message)
+				if s := now.Status; s.ObservedGeneration < now.Generation || s.NumberReady != s.DesiredNumberScheduled ||
+					s.UpdatedNumberScheduled != s.DesiredNumberScheduled {
+					return fmt.Errorf("agents: %+v", s)
+				}
+				nodes, err := env.Clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+				if err != nil {
+					return err
+				}
+				for _, n := range nodes.Items {
+					// The other nodes' agents are replaced as well: where that takes long, a node is not Ready for a moment.
+					want := corev1.ConditionTrue
+					if n.Name == node {
+						want = ready
+					}
+					for _, c := range n.Status.Conditions {
+						if c.Type == corev1.NodeReady && c.Status != want {
+							return fmt.Errorf("%s is %s: %s", n.Name, c.Status, c.Message)
+						}
+					}
+					if tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }); tainted &&
+						want == corev1.ConditionTrue {
+						return fmt.Errorf("%s still has the taint %s", n.Name, corev1.TaintNodeNotReady)
 					}
 				}
-				if tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady }); tainted && want == corev1.ConditionTrue {
-					return fmt.Errorf("%s still has the taint %s", n.Name, corev1.TaintNodeNotReady)
-				}
-			}
-			return nil
-		})
+				return nil
+			})
 	}
 	// Before the end of the test, whose context the waiting has.
 	defer set(nil, corev1.ConditionTrue)

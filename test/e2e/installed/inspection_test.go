@@ -16,8 +16,9 @@ import (
 	"github.com/atoll-net/atoll/test/tier"
 )
 
-// TestNamespacesGoWithoutControllers: while no controller runs, inspection answers, and says so, and a namespace can be deleted. The control, in make
-// test-all: when inspection runs no more either, a namespace stays, and says why; it goes when inspection is back.
+// TestNamespacesGoWithoutControllers: while no controller runs, inspection answers, and says so, and a namespace can be deleted.
+// The control, in make test-all: when inspection runs no more either, a namespace stays, and says why; it goes when inspection is
+// back.
 func TestNamespacesGoWithoutControllers(t *testing.T) {
 	const controller, inspection = "atoll-controller", "atoll-inspect"
 	scale := func(name string, replicas int) {
@@ -52,7 +53,8 @@ func TestNamespacesGoWithoutControllers(t *testing.T) {
 
 	cluster.Eventually(t, cluster.Patience, "atoll status says that no controller leads", func(ctx context.Context) error {
 		out, err := atoll(ctx, "status")
-		if err == nil || !strings.Contains(out, "atoll-inspect ") || !strings.Contains(out, "no controller leads") || strings.Contains(out, "does not answer") {
+		if err == nil || !strings.Contains(out, "atoll-inspect ") || !strings.Contains(out, "no controller leads") ||
+			strings.Contains(out, "does not answer") {
 			return fmt.Errorf("it says (%w):\n%s", err, out)
 		}
 		return nil
@@ -96,7 +98,8 @@ func staysWithoutInspection(t *testing.T) {
 			return err
 		}
 		for _, c := range ns.Status.Conditions {
-			if c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "inspect.atoll.dev") {
+			if c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue &&
+				strings.Contains(c.Message, "inspect.atoll.dev") {
 				return nil
 			}
 		}
@@ -108,7 +111,8 @@ func staysWithoutInspection(t *testing.T) {
 func deleted(t *testing.T, name string) {
 	t.Helper()
 	namespaces := env.Clients.Kube.CoreV1().Namespaces()
-	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

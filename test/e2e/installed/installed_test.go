@@ -64,7 +64,9 @@ func TestWhatIsOpen(t *testing.T) {
 			}
 			// A line of JSON-RPC without TLS has no answer.
 			plain, err := env.Box.Exec(t.Context(), node, "bash", "-c",
-				fmt.Sprintf(`exec 3<>/dev/tcp/%s/%s; printf '{"method":"list_dbs","params":[],"id":0}' >&3; timeout 2 head -c 20 <&3 | grep -c result || true`, env.NodeAddresses(t, node)[0], port))
+				fmt.Sprintf(
+					`exec 3<>/dev/tcp/%s/%s; printf '{"method":"list_dbs","params":[],"id":0}' >&3; timeout 2 head -c 20 <&3 | grep -c result || true`,
+					env.NodeAddresses(t, node)[0], port))
 			if err != nil || strings.TrimSpace(string(plain)) != "0" {
 				t.Errorf("%s answers at %s without TLS: %s, %v", node, port, plain, err)
 			}
@@ -72,7 +74,8 @@ func TestWhatIsOpen(t *testing.T) {
 	}
 }
 
-// TestOVNTools: the tools of OVN and Open vSwitch that somebody types in a pod find what the pod runs: of the databases' members in each, whether it leads or not.
+// TestOVNTools: the tools of OVN and Open vSwitch that somebody types in a pod find what the pod runs: of the databases' members
+// in each, whether it leads or not.
 func TestOVNTools(t *testing.T) {
 	for _, c := range []struct{ daemons, container, command, want string }{
 		{"atoll-ovn-central", "", "ovn-nbctl show", "(red/"},
@@ -84,7 +87,9 @@ func TestOVNTools(t *testing.T) {
 		{"atoll-agent", "", "nft list ruleset", "table "},
 		{"atoll-ovn-node", "ovn-controller", "ovn-appctl -t /var/run/ovn/ovn-controller.ctl connection-status", "connected"},
 	} {
-		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + c.daemons})
+		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{
+			LabelSelector: "app.kubernetes.io/name=" + c.daemons,
+		})
 		if err != nil || len(pods.Items) != len(env.Box.Nodes()) {
 			t.Fatalf("%d pods of %s: %v", len(pods.Items), c.daemons, err)
 		}

@@ -44,11 +44,13 @@ func rebuilt(t *testing.T, s scene) {
 		t.Fatalf("%d members, %v", len(members.Items), err)
 	}
 	for _, p := range members.Items {
-		if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "sh", "-c", fmt.Sprintf("mkdir -p %s && mv %s/ovn?b_db.db* %[1]s", lost, databases)); err != nil {
+		if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "sh", "-c",
+			fmt.Sprintf("mkdir -p %s && mv %s/ovn?b_db.db* %[1]s", lost, databases)); err != nil {
 			t.Fatalf("take the files of %s away: %v\n%s", p.Spec.NodeName, err, out)
 		}
 		for _, container := range []string{"nb", "sb"} {
-			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", cluster.ContainerOf(&p, container)); err != nil {
+			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill",
+				"--signal", "SIGKILL", cluster.ContainerOf(&p, container)); err != nil {
 				t.Fatalf("end %s on %s: %v\n%s", container, p.Spec.NodeName, err, out)
 			}
 		}

@@ -30,9 +30,10 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// countLosses is set by make losses: the load is what docs/operations.md says, all that the page lists happens, and a table says what it took.
-// Without it each part is replaced under a small load.
-var countLosses = flag.Bool("losses", false, "count what is lost under the whole load while everything happens that docs/operations.md lists")
+// countLosses is set by make losses: the load is what docs/operations.md says, all that the page lists happens, and a table says
+// what it took. Without it each part is replaced under a small load.
+var countLosses = flag.Bool("losses", false,
+	"count what is lost under the whole load while everything happens that docs/operations.md lists")
 
 // asking is one kind of question that a client goes on asking.
 type asking struct {
@@ -100,7 +101,8 @@ type scene struct {
 	service netip.Addr
 }
 
-// userspace is why the switch's own replacement takes packets here: with the kernel's datapath it must take none (pkg/daemons/chassis, TestRestarts).
+// userspace is why the switch's own replacement takes packets here: with the kernel's datapath it must take none
+// (pkg/daemons/chassis, TestRestarts).
 const userspace = "the userspace datapath stands still with its switch"
 
 // links is why a drained node takes datagrams between other nodes here: its pods come to them (docs/design/networks.md).
@@ -148,7 +150,9 @@ func TestRolled(t *testing.T) {
 	asked := askings(address)
 	if *countLosses {
 		s.service = spread(t)
-		asked = append(asked, asking{name: "service", way: wire.LoadTCP, to: netip.AddrPortFrom(s.service, 80), workers: 1, pause: 50 * time.Millisecond})
+		asked = append(asked, asking{
+			name: "service", way: wire.LoadTCP, to: netip.AddrPortFrom(s.service, 80), workers: 1, pause: 50 * time.Millisecond,
+		})
 	}
 	told := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(told, "what happens\tof\tasked\tlost\tlate\tlongest\tbroken connections")
@@ -164,7 +168,8 @@ func TestRolled(t *testing.T) {
 			}
 			for _, l := range losses {
 				t.Logf("%s, %s", e.name, l)
-				fmt.Fprintf(told, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", e.name, l.name, l.Answers+l.failed, l.failed, l.Late+l.Waited, l.Max.Round(time.Millisecond), l.broken)
+				fmt.Fprintf(told, "%s\t%s\t%d\t%d\t%d\t%s\t%d\n", e.name, l.name, l.Answers+l.failed, l.failed, l.Late+l.Waited,
+					l.Max.Round(time.Millisecond), l.broken)
 				// What comes late waited for a processor: two nodes' switches are processes of one machine, on which pods start.
 				// Of what may be lost, kept connections may not: who asks by them waits.
 				if l.Answers < 100 || l.broken > 0 && e.takes == links || e.takes == "" && (l.failed > 0 || l.broken > 0 || l.Late*50 > l.Answers) {
@@ -177,10 +182,16 @@ func TestRolled(t *testing.T) {
 					t.Logf("%s: %s: %d", e.name, counter, n-before[counter])
 				}
 			}
-			started := env.WaitReady(t, env.Pod(t, cluster.PodSpec{Namespace: "red", Name: "after-" + strings.NewReplacer(" ", "-", "'", "").Replace(strings.ToLower(e.name)), Node: s.server.Spec.NodeName}))[0]
+			started := env.WaitReady(t,
+				env.Pod(t,
+					cluster.PodSpec{
+						Namespace: "red", Name: "after-" + strings.NewReplacer(" ", "-", "'", "").Replace(strings.ToLower(e.name)),
+						Node: s.server.Spec.NodeName,
+					}))[0]
 			env.Reach(t, s.client, started)
-			// It is gone before packets are counted again: a link that goes from a node empties the userspace switch's copy of the routes, and what is
-			// on its way to another node is dropped meanwhile (docs/design/networks.md), which is no fault of what happens next.
+			// It is gone before packets are counted again: a link that goes from a node empties the userspace switch's copy of the routes,
+			// and what is on its way to another node is dropped meanwhile (docs/design/networks.md), which is no fault of what happens
+			// next.
 			env.DeletePod(t, started)
 			env.WaitGone(t, started)
 		})
@@ -194,7 +205,9 @@ func TestRolled(t *testing.T) {
 func drops(t *testing.T, s scene) map[string]int {
 	t.Helper()
 	counted := map[string]int{}
-	pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=atoll-ovn-node"})
+	pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=atoll-ovn-node",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +246,8 @@ func whileAsking(t *testing.T, client *corev1.Pod, asked []asking, happens func(
 		context.AfterFunc(attended, func() { end.Close() })
 		running.Go(func() {
 			l := loss{asking: a}
-			out, err := env.Exec(t.Context(), client.Namespace, client.Name, stdin, matrix.Program, "load", "-by="+string(a.way), fmt.Sprintf("-workers=%d", a.workers),
+			out, err := env.Exec(t.Context(), client.Namespace, client.Name, stdin, matrix.Program,
+				"load", "-by="+string(a.way), fmt.Sprintf("-workers=%d", a.workers),
 				"-pause="+a.pause.String(), "-until-eof", "-for=15m", "-at="+a.to.String())
 			if err == nil {
 				err = json.Unmarshal(out, &l.Load)
@@ -281,10 +295,13 @@ func rolledSwitches(t *testing.T, s scene) {
 	haveTheirFlows(t)
 }
 
-// haveTheirFlows sees that each switch, which was just replaced, had its flows from the last one: that was not killed, and nothing kept the new one from them.
+// haveTheirFlows sees that each switch, which was just replaced, had its flows from the last one: that was not killed, and
+// nothing kept the new one from them.
 func haveTheirFlows(t *testing.T) {
 	t.Helper()
-	list, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=atoll-ovn-node"})
+	list, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=atoll-ovn-node",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,8 +332,8 @@ func awaitReady(t *testing.T, selector string, count int, is func(*corev1.Pod) b
 func everyNode(string, scene) bool          { return true }
 func clientsNode(node string, s scene) bool { return node == s.client.Spec.NodeName }
 
-// killed ends the first process of a container on one node after another, in the way that a kubelet does for members of central when they are
-// stopped; they are back before the next.
+// killed ends the first process of a container on one node after another, in the way that a kubelet does for members of central
+// when they are stopped; they are back before the next.
 func killed(name, container string, on func(string, scene) bool) func(*testing.T, scene) {
 	return func(t *testing.T, s scene) {
 		t.Helper()
@@ -333,10 +350,12 @@ func killed(name, container string, on func(string, scene) bool) func(*testing.T
 				continue
 			}
 			id := cluster.ContainerOf(&p, container)
-			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", signal, id); err != nil {
+			if out, err := env.Box.Exec(t.Context(), p.Spec.NodeName, "ctr", "--namespace", "k8s.io", "task", "kill", "--signal", signal,
+				id); err != nil {
 				t.Fatalf("end %s on %s: %v\n%s", container, p.Spec.NodeName, err, out)
 			}
-			awaitReady(t, selector, len(list.Items), func(now *corev1.Pod) bool { return now.UID != p.UID || cluster.ContainerOf(now, container) != id })
+			awaitReady(t, selector, len(list.Items),
+				func(now *corev1.Pod) bool { return now.UID != p.UID || cluster.ContainerOf(now, container) != id })
 		}
 	}
 }
@@ -345,13 +364,16 @@ func killed(name, container string, on func(string, scene) bool) func(*testing.T
 func spread(t *testing.T) netip.Addr {
 	t.Helper()
 	const ns, name = "red", "spread"
-	service := env.Service(t, ns, name, corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}}})
+	service := env.Service(t, ns, name, corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(wire.DefaultPort)}},
+	})
 	template := cluster.PodSpec{Namespace: ns, Name: name, App: name}.Object()
 	template.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 4}}}
 	grace, replicas := int64(10), int32(3)
 	template.Spec.TerminationGracePeriodSeconds = &grace
 	template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: template.Labels},
+		TopologyKey: corev1.LabelHostname, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: template.Labels},
 	}}
 	deployments := env.Clients.Kube.AppsV1().Deployments(ns)
 	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
@@ -385,7 +407,8 @@ func spread(t *testing.T) netip.Addr {
 // drained empties the third node as an operator does, and gives it back.
 func drained(t *testing.T, s scene) {
 	t.Helper()
-	if out, err := kubectl(t.Context(), "drain", s.third, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=3m"); err != nil {
+	if out, err := kubectl(t.Context(), "drain", s.third, "--ignore-daemonsets", "--delete-emptydir-data", "--force",
+		"--timeout=3m"); err != nil {
 		t.Errorf("drain %s: %v\n%s", s.third, err, out)
 	}
 	if out, err := kubectl(t.Context(), "uncordon", s.third); err != nil {
@@ -396,8 +419,8 @@ func drained(t *testing.T, s scene) {
 	}
 }
 
-// newAuthorities takes both authorities' keys away, as after a theft: the controller makes new ones, and every process asks for a certificate of
-// theirs at once.
+// newAuthorities takes both authorities' keys away, as after a theft: the controller makes new ones, and every process asks for a
+// certificate of theirs at once.
 func newAuthorities(t *testing.T, _ scene) {
 	t.Helper()
 	began := time.Now().Truncate(time.Second)

@@ -19,7 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// anUpgrade is one between two really different sets of images: those of the commit before this one, and those of this one, each with its own manifests.
+// anUpgrade is one between two really different sets of images: those of the commit before this one, and those of this one, each
+// with its own manifests.
 type anUpgrade struct {
 	// from and to are kustomizations.
 	from, to string
@@ -85,8 +86,8 @@ func (u *anUpgrade) prepare(t *testing.T) {
 	}
 }
 
-// checkOutBefore makes a source tree of an older commit, and says which. Where there is none, as in a shallow clone, it is this commit's tree under
-// another commit, so that all that carries the version differs.
+// checkOutBefore makes a source tree of an older commit, and says which. Where there is none, as in a shallow clone, it is this
+// commit's tree under another commit, so that all that carries the version differs.
 func checkOutBefore(t *testing.T, dir string) string {
 	t.Helper()
 	git(t, env.Root, "clone", "--quiet", "--shared", "--no-checkout", env.Root, dir)
@@ -103,7 +104,8 @@ func checkOutBefore(t *testing.T, dir string) string {
 	at := fmt.Sprintf("%d +0000", seconds-3600)
 	t.Setenv("GIT_COMMITTER_DATE", at)
 	t.Setenv("GIT_AUTHOR_DATE", at)
-	git(t, dir, "-c", "user.name=test", "-c", "user.email=test@atoll.dev", "commit", "--quiet", "--allow-empty", "--message=another version stamp")
+	git(t, dir, "-c", "user.name=test", "-c", "user.email=test@atoll.dev", "commit",
+		"--quiet", "--allow-empty", "--message=another version stamp")
 	return "the same tree with another version stamp: there is no commit before this one here"
 }
 
@@ -150,7 +152,9 @@ func kustomization(t *testing.T, dir, base, tag string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%s]\nimages:\n- {name: %satoll, newTag: %s}\n- {name: %[2]sovn, newTag: %[3]s}\n",
+	text := fmt.Sprintf(
+		"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%s]\nimages:\n- {name: %satoll, newTag: %s}\n- "+
+			"{name: %[2]sovn, newTag: %[3]s}\n",
 		relative, images, tag)
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)

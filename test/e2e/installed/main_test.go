@@ -49,14 +49,16 @@ func TestMain(m *testing.M) {
 
 // install is what a user does, with the kustomization of the sandbox's addresses in place of his own.
 func install(ctx context.Context) error {
-	if out, err := atoll(ctx, "install", "-k", filepath.Join(env.Root, "dist/overlays/sandbox"), "--timeout="+installWithin.String()); err != nil {
+	if out, err := atoll(ctx, "install", "-k", filepath.Join(env.Root, "dist/overlays/sandbox"),
+		"--timeout="+installWithin.String()); err != nil {
 		state, _ := kubectl(ctx, "get", "pods", "-A", "-o", "wide")
 		return fmt.Errorf("atoll install: %w\n%s\n%s", err, out, state)
 	}
 	return nil
 }
 
-// atoll runs the command line as the cluster's administrator, where the API server can be reached. What it prints is shown as it comes, and returned.
+// atoll runs the command line as the cluster's administrator, where the API server can be reached. What it prints is shown as it
+// comes, and returned.
 func atoll(ctx context.Context, words ...string) (string, error) {
 	var out bytes.Buffer
 	err := env.Atoll(ctx, io.MultiWriter(os.Stdout, &out), words...)

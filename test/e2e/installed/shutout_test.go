@@ -40,10 +40,12 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// backWithin is how long a node that is admitted again may take until its pods are Ready: its member joins two databases with an empty file.
+// backWithin is how long a node that is admitted again may take until its pods are Ready: its member joins two databases with an
+// empty file.
 const backWithin = 5 * time.Minute
 
-// thief has what is on a node: its kubelet's credential, the tokens of Atoll's pods, and the node's certificate for the southbound database with a connection by it.
+// thief has what is on a node: its kubelet's credential, the tokens of Atoll's pods, and the node's certificate for the
+// southbound database with a connection by it.
 type thief struct {
 	node    string
 	kubelet kubernetes.Interface
@@ -64,8 +66,9 @@ type thief struct {
 	said int
 }
 
-// TestAStolenNodeIsShutOut: a thief with all that is on a node, which has a member of the databases, keeps asking. Once the node is shut out nothing of it is worth anything:
-// that all of it was before is the control. The other nodes go on, and a machine of that name may come back.
+// TestAStolenNodeIsShutOut: a thief with all that is on a node, which has a member of the databases, keeps asking. Once the node
+// is shut out nothing of it is worth anything: that all of it was before is the control. The other nodes go on, and a machine of
+// that name may come back.
 func TestAStolenNodeIsShutOut(t *testing.T) {
 	nodes := env.Box.Nodes()
 	node := nodes[len(nodes)-1]
@@ -94,7 +97,8 @@ func TestAStolenNodeIsShutOut(t *testing.T) {
 	}
 	defer func() { stop(); running.Wait() }()
 
-	if out, err := atoll(t.Context(), "node", "shut-out", node); err == nil || !strings.Contains(out, "member of database sb") || !strings.Contains(out, "Secrets that it could read") && !strings.Contains(out, "pods are deleted") {
+	if out, err := atoll(t.Context(), "node", "shut-out", node); err == nil || !strings.Contains(out, "member of database sb") ||
+		!strings.Contains(out, "Secrets that it could read") && !strings.Contains(out, "pods are deleted") {
 		t.Fatalf("a plan: %v\n%s", err, out)
 	}
 	out, err := atoll(t.Context(), "node", "shut-out", node, "--yes")
@@ -117,12 +121,15 @@ func TestAStolenNodeIsShutOut(t *testing.T) {
 	}
 	stop()
 	running.Wait()
-	pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=atoll-ovn-central"})
+	pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/name=atoll-ovn-central",
+	})
 	if err != nil || len(pods.Items) != len(nodes)-1 {
 		t.Fatalf("%d members are left: %v", len(pods.Items), err)
 	}
 	for table, column := range map[string]string{"Chassis": "name", "Chassis_Private": "name", "Encap": "chassis_name"} {
-		out, err := kubectl(t.Context(), "exec", "-n", system, pods.Items[0].Name, "-c", "sb", "--", "ovn-sbctl", "--no-leader-only", "--bare", "--columns="+column, "list", table)
+		out, err := kubectl(t.Context(), "exec", "-n", system, pods.Items[0].Name, "-c", "sb", "--", "ovn-sbctl",
+			"--no-leader-only", "--bare", "--columns="+column, "list", table)
 		if has := strings.Fields(out); err != nil || slices.Contains(has, node) || !slices.Contains(has, nodes[0]) {
 			t.Errorf("%s has %q, %v", table, has, err)
 		}
@@ -134,7 +141,8 @@ func TestAStolenNodeIsShutOut(t *testing.T) {
 // othersGoOn: pods of the node are made anew elsewhere, new ones start, and who reaches whom is as expected.
 func othersGoOn(t *testing.T) {
 	t.Helper()
-	if err := env.Clients.Wait(wait.Context(t, backWithin), []string{"red", "blue"}, []string{"red", "blue"}, func(ready.Report) {}); err != nil {
+	if err := env.Clients.Wait(wait.Context(t, backWithin), []string{"red", "blue"}, []string{"red", "blue"},
+		func(ready.Report) {}); err != nil {
 		t.Fatal(err)
 	}
 	cluster.Eventually(t, 2*time.Minute, "the matrix is as expected", func(ctx context.Context) error {
@@ -167,12 +175,15 @@ func comesBack(t *testing.T, node string) {
 		t.Fatal(err)
 	}
 	cluster.Eventually(t, backWithin, "the node is there again", func(ctx context.Context) error {
-		_, err := env.Clients.Kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`), metav1.PatchOptions{})
+		_, err := env.Clients.Kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`), metav1.PatchOptions{})
 		return err
 	})
 	for _, set := range []string{"atoll-ovn-central", "atoll-ovn-node", "atoll-agent"} {
 		cluster.Eventually(t, backWithin, "its pod of "+set+" is Ready", func(ctx context.Context) error {
-			pods, err := env.Clients.Kube.CoreV1().Pods(system).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + set, FieldSelector: "spec.nodeName=" + node})
+			pods, err := env.Clients.Kube.CoreV1().Pods(system).List(ctx, metav1.ListOptions{
+				LabelSelector: "app.kubernetes.io/name=" + set, FieldSelector: "spec.nodeName=" + node,
+			})
 			if err != nil || len(pods.Items) != 1 || !cluster.IsReady(&pods.Items[0]) {
 				return fmt.Errorf("%d pods, %w", len(pods.Items), err)
 			}
@@ -217,7 +228,9 @@ func steal(t *testing.T, node string) *thief {
 		}
 	}
 	for account, container := range map[string]string{"atoll-ovn-node": "ovn-controller", "atoll-ovn-central": "sb"} {
-		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + account, FieldSelector: "spec.nodeName=" + node})
+		pods, err := env.Clients.Kube.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{
+			LabelSelector: "app.kubernetes.io/name=" + account, FieldSelector: "spec.nodeName=" + node,
+		})
 		if err != nil || len(pods.Items) != 1 {
 			t.Fatalf("%d pods of %s on %s: %v", len(pods.Items), account, node, err)
 		}
@@ -251,10 +264,12 @@ func steal(t *testing.T, node string) *thief {
 func (th *thief) tries() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"gets a certificate of the node": func(ctx context.Context) error {
-			return th.certificate(ctx, "atoll-ovn-node", certs.SignerNode, th.node, certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth)
+			return th.certificate(ctx, "atoll-ovn-node", certs.SignerNode, th.node, certificatesv1.UsageDigitalSignature,
+				certificatesv1.UsageClientAuth)
 		},
 		"gets a certificate of its member": func(ctx context.Context) error {
-			return th.certificate(ctx, "atoll-ovn-central", certs.SignerCentral, certs.MemberPrefix+th.node, certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth)
+			return th.certificate(ctx, "atoll-ovn-central", certs.SignerCentral, certs.MemberPrefix+th.node, certificatesv1.UsageDigitalSignature,
+				certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth)
 		},
 		"reaches the southbound database": func(ctx context.Context) error {
 			var failed error
@@ -270,9 +285,10 @@ func (th *thief) tries() map[string]func(context.Context) error {
 		},
 		"talks to the database by the connection of before": func(context.Context) error { return th.echo(th.open, th.says) },
 		"has a token made by the kubelet": func(ctx context.Context) error {
-			_, err := th.kubelet.CoreV1().ServiceAccounts(system).CreateToken(ctx, "atoll-ovn-node", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-				BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: th.pod.Name, UID: th.pod.UID},
-			}}, metav1.CreateOptions{})
+			_, err := th.kubelet.CoreV1().ServiceAccounts(system).CreateToken(ctx,
+				"atoll-ovn-node", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+					BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: th.pod.Name, UID: th.pod.UID},
+				}}, metav1.CreateOptions{})
 			return err
 		},
 		"has a Node": func(ctx context.Context) error {
@@ -302,7 +318,9 @@ func (th *thief) certificate(ctx context.Context, account, signer, name string, 
 	who := th.tokens[account].CertificatesV1().CertificateSigningRequests()
 	request, err := who.Create(ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "thief-"},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: signer, Usages: usages, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: signer, Usages: usages, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return err

@@ -14,12 +14,13 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// emptyBefore are directories that the sandbox makes, for those sandboxes in which Atoll is no pod. They are empty: else something that was in them would be
-// missing afterwards, and found.
+// emptyBefore are directories that the sandbox makes, for those sandboxes in which Atoll is no pod. They are empty: else
+// something that was in them would be missing afterwards, and found.
 var emptyBefore = []string{"d /run/atoll", "d /run/openvswitch", "d /run/ovn"}
 
-// TestUninstall: what hangs on Atoll is in the way, and named; told to, it goes, and each node and the API have what they had before the installation.
-// Then Atoll is installed again. Meanwhile the API, and a pod in a node's own network, go on. Other tests of the package may come before and after it.
+// TestUninstall: what hangs on Atoll is in the way, and named; told to, it goes, and each node and the API have what they had
+// before the installation. Then Atoll is installed again. Meanwhile the API, and a pod in a node's own network, go on. Other
+// tests of the package may come before and after it.
 func TestUninstall(t *testing.T) {
 	object := cluster.PodSpec{Namespace: "kube-system", Name: "goes-on", Node: env.Box.Nodes()[0]}.Object()
 	object.Spec.HostNetwork = true

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestUpgrade: an upgrade to a kustomization of one's own, which differs in arguments of the controller, rolls the controller and nothing else, and waits for it. It
-// is not done without being told from what, since the last time it was a directory.
+// TestUpgrade: an upgrade to a kustomization of one's own, which differs in arguments of the controller, rolls the controller and
+// nothing else, and waits for it. It is not done without being told from what, since the last time it was a directory.
 func TestUpgrade(t *testing.T) {
 	if out, err := atoll(t.Context(), "upgrade"); err == nil || !strings.Contains(out, "name that, or where it is now, with -k") {
 		t.Fatalf("an upgrade that was not told from what: %v\n%s", err, out)
@@ -58,12 +58,16 @@ patches:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := controller.Status; s.UpdatedReplicas != 2 || s.AvailableReplicas != 2 || !strings.Contains(fmt.Sprint(controller.Spec.Template.Spec.Containers[0].Args), "debug") {
+	if s := controller.Status; s.UpdatedReplicas != 2 || s.AvailableReplicas != 2 ||
+		!strings.Contains(fmt.Sprint(controller.Spec.Template.Spec.Containers[0].Args), "debug") {
 		t.Errorf("the upgrade has ended, and the controller is not ready: %+v", s)
 	}
 	// In the order in which programs depend on each other.
 	last := -1
-	for _, title := range []string{"DaemonSet atoll-ovn-central", "Deployment atoll-controller", "Deployment atoll-inspect", "DaemonSet atoll-ovn-node", "DaemonSet atoll-agent", "DaemonSet atoll-dns"} {
+	for _, title := range []string{
+		"DaemonSet atoll-ovn-central", "Deployment atoll-controller", "Deployment atoll-inspect",
+		"DaemonSet atoll-ovn-node", "DaemonSet atoll-agent", "DaemonSet atoll-dns",
+	} {
 		at := strings.Index(out, title)
 		if at <= last {
 			t.Errorf("%s is not where it belongs:\n%s", title, out)

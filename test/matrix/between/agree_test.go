@@ -12,13 +12,15 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// The product's rule says the same of who reaches whom as the oracle, of a scene and after it has changed, in whatever order it hears of Networks
-// that were made in the same second, or one after another.
+// The product's rule says the same of who reaches whom as the oracle, of a scene and after it has changed, in whatever order it
+// hears of Networks that were made in the same second, or one after another.
 func TestTheProductAgreesOnEdges(t *testing.T) {
 	const seeds = 300
 	for seed := range uint64(seeds) {
 		scene := Draw(seed, nodes)
-		rule := compatible.New(compatible.Settings{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, Default: "default"})
+		rule := compatible.New(compatible.Settings{
+			Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, Default: "default",
+		})
 		age := func(i int) time.Time { return time.Unix(int64(i)/(1+int64(seed%4)), 0) }
 		random := rand.New(rand.NewPCG(seed, 3))
 		for _, s := range []Scene{scene, scene.Change(seed)} {
@@ -86,7 +88,8 @@ func worldwide(n Network, random *rand.Rand) Network {
 // asModel is a Network as the product reads it.
 func asModel(n Known) *model.Network {
 	m := &model.Network{
-		Name: n.Name, UID: n.Name, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, ServiceCIDRs: n.Plan.Services, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf,
+		Name: n.Name, UID: n.Name, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, ServiceCIDRs: n.Plan.Services, Uses: n.Uses,
+		UsesAddressesOf:  n.UsesAddressesOf,
 		UsesServiceCIDRs: n.UsesServiceCIDRs, Since: n.Since,
 	}
 	m.Subnets = []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}

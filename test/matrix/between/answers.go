@@ -55,10 +55,15 @@ type asker struct {
 }
 
 func (w World) asker() asker {
-	a := asker{World: w, routed: Edges(w.Networks), dialled: Dialled(w.Networks), ranged: Ranged(w.Networks), rules: oracle.Cluster{Policies: w.Policies}}
+	a := asker{
+		World: w, routed: Edges(w.Networks), dialled: Dialled(w.Networks), ranged: Ranged(w.Networks),
+		rules: oracle.Cluster{Policies: w.Policies},
+	}
 	a.rules.Compatible = a.compatible()
 	for _, n := range w.Networks {
-		a.rules.Namespaces = append(a.rules.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelMetadataName: n.Name}}})
+		a.rules.Namespaces = append(a.rules.Namespaces, corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelMetadataName: n.Name}},
+		})
 	}
 	for _, p := range w.Pods {
 		known := oracle.Pod{Network: p.Network, Addresses: p.Own, Faces: p.Faces}
@@ -104,7 +109,8 @@ func (a asker) answer(from Placed, to netip.Addr, protocol wire.Protocol) Answer
 	return Answer{}
 }
 
-// knows reports whether a Service is known in a Network: in that of its namespace, in those that this one serves, and in those of the pods behind it.
+// knows reports whether a Service is known in a Network: in that of its namespace, in those that this one serves, and in those of
+// the pods behind it.
 func (a asker) knows(network string, s Service) bool {
 	return a.reaches(network, s.Network) || slices.ContainsFunc(a.Pods, func(p Placed) bool { return backs(p, s) && p.Network == network })
 }
@@ -174,7 +180,9 @@ func (a asker) paths() []random.Path {
 			}
 			protocol := [...]wire.Protocol{wire.TCP, wire.UDP}[(turn+k)%2]
 			answer := a.answer(a.Pods[i], address, protocol)
-			out = append(out, random.Path{From: i, Way: way, To: to, Address: address, Protocol: protocol, May: answer.May, Open: len(answer.May) > 0 && !answer.Sure})
+			out = append(out, random.Path{
+				From: i, Way: way, To: to, Address: address, Protocol: protocol, May: answer.May, Open: len(answer.May) > 0 && !answer.Sure,
+			})
 		}
 	}
 	for i := range a.Pods {
@@ -202,9 +210,9 @@ func (w World) Placed() []random.Placed {
 	return out
 }
 
-// Names are, for the pods of each Network, what the name of each namespace's Service stands for: the address that it has in its own Network, for that and
-// for those that take addresses of its ranges; else, where it is known, its ClusterIPs; else it does not exist. A family without such an address
-// keeps the ClusterIP.
+// Names are, for the pods of each Network, what the name of each namespace's Service stands for: the address that it has in its
+// own Network, for that and for those that take addresses of its ranges; else, where it is known, its ClusterIPs; else it does
+// not exist. A family without such an address keeps the ClusterIP.
 func (w World) Names() map[string]map[string][]netip.Addr {
 	a, out := w.asker(), map[string]map[string][]netip.Addr{}
 	for _, n := range w.Networks {
@@ -228,7 +236,8 @@ func (w World) Names() map[string]map[string][]netip.Addr {
 // MayLookUp reports whether a pod may ask for names: no policy says whom it may send to. None that is drawn admits the DNS.
 func (w World) MayLookUp(p Placed) bool {
 	return !slices.ContainsFunc(w.Policies, func(policy Policy) bool {
-		return policy.Namespace == p.Namespace && policy.Spec.PodSelector.MatchLabels["app"] == p.App && slices.Contains(policy.Spec.PolicyTypes, netv1.PolicyTypeEgress)
+		return policy.Namespace == p.Namespace && policy.Spec.PodSelector.MatchLabels["app"] == p.App &&
+			slices.Contains(policy.Spec.PolicyTypes, netv1.PolicyTypeEgress)
 	})
 }
 

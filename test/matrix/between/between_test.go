@@ -18,8 +18,8 @@ import (
 
 var nodes = []string{"n1", "n2", "n3"}
 
-// settle is what a cluster might give a scene: an address to each pod, the first that is free in its Network, and faces and Services' addresses of
-// its own. Networks are made one a second.
+// settle is what a cluster might give a scene: an address to each pod, the first that is free in its Network, and faces and
+// Services' addresses of its own. Networks are made one a second.
 func settle(s Scene) World {
 	w := World{Policies: s.Policies}
 	for i, n := range s.Networks {
@@ -51,7 +51,8 @@ func settle(s Scene) World {
 	return w
 }
 
-// A seed says everything, and what it draws is worth asking: edges of both modes, refusals, guests, and an address that pods of several Networks have.
+// A seed says everything, and what it draws is worth asking: edges of both modes, refusals, guests, and an address that pods of
+// several Networks have.
 func TestDraw(t *testing.T) {
 	var edges, joined, addressed, services, refused, guests int
 	const seeds = 200
@@ -95,7 +96,8 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	addressed -= joined
-	t.Logf("of %d scenes: %d edges, %d of them joined, %d by own addresses without that, %d by Services' own, %d refused, %d guests", seeds, edges, joined, addressed, services, refused, guests)
+	t.Logf("of %d scenes: %d edges, %d of them joined, %d by own addresses without that, %d by Services' own, %d refused, %d guests", seeds,
+		edges, joined, addressed, services, refused, guests)
 	if services < seeds || edges < 10*seeds || joined < 2*seeds || addressed < seeds || refused < 2*seeds || guests < 2*seeds {
 		t.Error("that is too few to be worth asking")
 	}
@@ -156,13 +158,17 @@ func TestEdges(t *testing.T) {
 
 func TestDialled(t *testing.T) {
 	world := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
-	all := []Peer{{Network: "a", Addresses: true}, {Network: "b", Addresses: true}, {Network: "c", Addresses: true}, {Network: "d", Addresses: true}}
+	all := []Peer{
+		{Network: "a", Addresses: true}, {Network: "b", Addresses: true}, {Network: "c", Addresses: true}, {Network: "d", Addresses: true},
+	}
 	for name, test := range map[string]struct {
 		change func(a, b, c, d *Network)
 		want   map[Edge]bool
 	}{
-		"not offered":        {func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c"}} }, map[Edge]bool{}},
-		"joined":             {func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c", Routed: true}} }, map[Edge]bool{{"a", "c"}: true}},
+		"not offered": {func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c"}} }, map[Edge]bool{}},
+		"joined": {
+			func(a, _, _, _ *Network) { a.CompatibleWith = []Peer{{Network: "c", Routed: true}} }, map[Edge]bool{{"a", "c"}: true},
+		},
 		"offered":            {func(a, _, _, _ *Network) { a.CompatibleWith = all }, map[Edge]bool{{"a", "c"}: true, {"a", "d"}: true}},
 		"the same addresses": {func(_, b, _, _ *Network) { b.CompatibleWith = all[:1] }, map[Edge]bool{}},
 		"the older of two that are the same to a third": {func(a, b, _, _ *Network) {
@@ -184,7 +190,8 @@ func TestDialled(t *testing.T) {
 			a.CompatibleWith, a.Plan.Subnet, c.Tenant, c.UsesAddressesOf = all, world, "t", []string{"a"}
 		}, map[Edge]bool{{"a", "d"}: true, {"a", "b"}: true}},
 		"another tenant that names it": {func(a, _, c, _ *Network) {
-			a.CompatibleWith, a.Plan.Subnet, c.Tenant, c.UsesAddressesOf, c.UsesServiceCIDRs = all, world, "t", []string{"a"}, map[string][]netip.Prefix{"a": world}
+			a.CompatibleWith, a.Plan.Subnet, c.Tenant, c.UsesAddressesOf, c.UsesServiceCIDRs = all, world, "t", []string{"a"},
+				map[string][]netip.Prefix{"a": world}
 		}, map[Edge]bool{{"a", "b"}: true, {"a", "c"}: true, {"a", "d"}: true}},
 		"joined to another tenant that does not name it": {func(a, _, c, _ *Network) {
 			a.CompatibleWith, a.Plan.Subnet = []Peer{{Network: "c", Routed: true}}, world
@@ -212,12 +219,16 @@ func TestRanged(t *testing.T) {
 		want  map[Edge]bool
 	}{
 		"of one tenant": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a"}} }, 3, map[Edge]bool{{"c", "a"}: true}},
-		"joined":        {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a", Routed: true}} }, 3, map[Edge]bool{{"c", "a"}: true}},
+		"joined": {
+			func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "a", Routed: true}} }, 3, map[Edge]bool{{"c", "a"}: true},
+		},
 		"joined to another tenant that does not name it": {func(a, _, c, _ *Network) {
-			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.Uses = []Peer{{Network: "a", Routed: true}}, []Peer{{Network: "c", Routed: true}}, "t", []string{"c"}
+			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.Uses = []Peer{{Network: "a", Routed: true}}, []Peer{{Network: "c", Routed: true}}, "t",
+				[]string{"c"}
 		}, 3, map[Edge]bool{}},
 		"joined to another tenant that names it": {func(a, _, c, _ *Network) {
-			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.UsesServiceCIDRs = []Peer{{Network: "a", Routed: true}}, []Peer{{Network: "c", Routed: true}}, "t", named("c", "10.28.0.0/15")
+			c.CompatibleWith, a.CompatibleWith, a.Tenant, a.UsesServiceCIDRs = []Peer{{Network: "a", Routed: true}},
+				[]Peer{{Network: "c", Routed: true}}, "t", named("c", "10.28.0.0/15")
 		}, 3, map[Edge]bool{{"c", "a"}: true}},
 		"the same range": {func(_, _, c, _ *Network) { c.CompatibleWith = []Peer{{Network: "d"}} }, 3, map[Edge]bool{}},
 		"another tenant that only uses it": {func(a, _, c, _ *Network) {
@@ -255,7 +266,9 @@ func stage() World {
 	} {
 		own := []string{"10.20.0.16", "10.20.0.16", "10.21.0.16", "10.20.0.17"}[i]
 		w.Pods = append(w.Pods, Placed{random.Placed{
-			Pod: p.Pod, UID: p.Name, Own: []netip.Addr{netip.MustParseAddr(own)}, Faces: []netip.Addr{random.Nth(netip.MustParseAddr("100.64.0.1"), i)},
+			Pod: p.Pod, UID: p.Name, Own: []netip.Addr{netip.MustParseAddr(own)}, Faces: []netip.Addr{
+				random.Nth(netip.MustParseAddr("100.64.0.1"), i),
+			},
 		}, p.App})
 	}
 	for i, n := range []string{"a", "b", "c"} {
@@ -272,9 +285,9 @@ func TestAnswers(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "from-b"},
 		Spec: netv1.NetworkPolicySpec{
 			PolicyTypes: []netv1.PolicyType{netv1.PolicyTypeIngress},
-			Ingress: []netv1.NetworkPolicyIngressRule{{From: []netv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
-				"kubernetes.io/metadata.name": "b",
-			}}}}}},
+			Ingress: []netv1.NetworkPolicyIngressRule{{From: []netv1.NetworkPolicyPeer{{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "b"}},
+			}}}},
 		},
 	}}
 	faces, services := []string{"100.64.0.1", "100.64.0.2", "100.64.0.3", "100.64.0.4"}, []string{"10.96.0.1", "10.96.0.2", "10.96.0.3"}
@@ -354,8 +367,8 @@ func seenIn(paths []random.Path) []random.Seen {
 	return out
 }
 
-// A cluster that keeps another rule than it is asked to is found out: with one edge less or more, without direction, by other addresses, without
-// policies.
+// A cluster that keeps another rule than it is asked to is found out: with one edge less or more, without direction, by other
+// addresses, without policies.
 func TestWrongWorldsAreFound(t *testing.T) {
 	found := map[string]int{}
 	const seeds = 8

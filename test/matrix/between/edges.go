@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Known is a Network, and when it was made: of two things that exclude each other the older one has it. Since is when it got its ranges, where
-// that is not when it was made.
+// Known is a Network, and when it was made: of two things that exclude each other the older one has it. Since is when it got its
+// ranges, where that is not when it was made.
 type Known struct {
 	Network
 	Created time.Time
@@ -57,8 +57,8 @@ func Edges(networks []Known) (routed map[Edge]bool) {
 	return routed
 }
 
-// offers reports whether a provider serves a consumer, which has to use it if it is another tenant's, and whether they are to be joined: which
-// another tenant's has to want as well, and both have to agree to what addresses the other has.
+// offers reports whether a provider serves a consumer, which has to use it if it is another tenant's, and whether they are to be
+// joined: which another tenant's has to want as well, and both have to agree to what addresses the other has.
 func (n Known) offers(consumer Known) (asks, join bool) {
 	foreign := n.Tenant != consumer.Tenant
 	if foreign && !consumer.uses(n) {
@@ -71,8 +71,8 @@ func (n Known) offers(consumer Known) (asks, join bool) {
 	return asks, join
 }
 
-// agrees reports whether a Network that is to be joined to another tenant's names all of its ranges that it need not expect: of the world, and of
-// Services that it is to dial.
+// agrees reports whether a Network that is to be joined to another tenant's names all of its ranges that it need not expect: of
+// the world, and of Services that it is to dial.
 func (n Known) agrees(other Known) bool {
 	ranges := other.worldwide()
 	if serves, _ := other.names(n); serves && n.uses(other) {
@@ -89,12 +89,13 @@ func (n Known) worldwide() []netip.Prefix {
 // namesAll reports whether a Network names all of some ranges of another's.
 func (n Known) namesAll(other Known, ranges []netip.Prefix) bool {
 	return !slices.ContainsFunc(ranges, func(r netip.Prefix) bool {
-		return !slices.ContainsFunc(n.UsesServiceCIDRs[other.Name], func(named netip.Prefix) bool { return named.Bits() <= r.Bits() && named.Overlaps(r) })
+		return !slices.ContainsFunc(n.UsesServiceCIDRs[other.Name],
+			func(named netip.Prefix) bool { return named.Bits() <= r.Bits() && named.Overlaps(r) })
 	})
 }
 
-// names reports whether a Network is compatible with another by what it says, and whether it asks to be joined to it. All means those of other
-// tenants that use it.
+// names reports whether a Network is compatible with another by what it says, and whether it asks to be joined to it. All means
+// those of other tenants that use it.
 func (n Known) names(other Known) (asks, join bool) {
 	for _, p := range n.CompatibleWith {
 		if n.means(p, other) {
@@ -140,10 +141,11 @@ func claims(all []Known, consumer Known, edges map[Edge]bool) (out []claim) {
 	return out
 }
 
-// Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses, and Ranged those on which they dial its
-// Services by addresses of its own ranges: where routers are joined; and where the provider offers it, the consumer, if it is another tenant's,
-// wants it, for Services and for what is somebody's in the world in these very ranges, and none of the addresses means anything else to the consumer. Of two providers with the same
-// addresses it is the one that had them first.
+// Dialled are those of the edges on which a consumer's pods dial the provider's by their own addresses, and Ranged those on which
+// they dial its Services by addresses of its own ranges: where routers are joined; and where the provider offers it, the
+// consumer, if it is another tenant's, wants it, for Services and for what is somebody's in the world in these very ranges, and
+// none of the addresses means anything else to the consumer. Of two providers with the same addresses it is the one that had them
+// first.
 func Dialled(networks []Known) map[Edge]bool { return dial(networks, false) }
 
 // Ranged: see Dialled.
@@ -177,7 +179,8 @@ func dial(networks []Known, services bool) map[Edge]bool {
 // pair are the two, without a direction.
 func (e Edge) pair() Edge { return Edge{min(e.Provider, e.Consumer), max(e.Provider, e.Consumer)} }
 
-// join are the pairs whose routers are joined: of those that want it, all whose addresses mean one thing in both, or who had them first there.
+// join are the pairs whose routers are joined: of those that want it, all whose addresses mean one thing in both, or who had them
+// first there.
 func join(all []Known, wanted map[Edge]bool) map[Edge]bool {
 	could, joined := map[Edge]bool{}, map[Edge]bool{}
 	for _, a := range all {
@@ -198,8 +201,8 @@ func join(all []Known, wanted map[Edge]bool) map[Edge]bool {
 	return joined
 }
 
-// taken reports whether addresses of a Network mean something else to another that would be joined to it, and that had them first: those of all
-// that could be joined to that one, and what it dials of those that it reaches by face.
+// taken reports whether addresses of a Network mean something else to another that would be joined to it, and that had them
+// first: those of all that could be joined to that one, and what it dials of those that it reaches by face.
 func taken(all []Known, n, by Known, could, wanted map[Edge]bool) bool {
 	for _, third := range all {
 		if third.Name != by.Name && could[Edge{third.Name, n.Name}.pair()] && by.takes(by.Plan.ranges(), third, third.Plan.ranges()) {

@@ -15,8 +15,8 @@ import (
 // Policy is a NetworkPolicy of a scene.
 type Policy = netv1.NetworkPolicy
 
-// drawPolicy draws a policy of any namespace: who may send to its pods, or whom they may send to. Its peers are pods of its own namespace, of
-// another one, or of all.
+// drawPolicy draws a policy of any namespace: who may send to its pods, or whom they may send to. Its peers are pods of its own
+// namespace, of another one, or of all.
 func drawPolicy(r *rand.Rand, i int, networks []Network) Policy {
 	app := func() *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": []string{"web", "db"}[r.IntN(2)]}}

@@ -21,7 +21,8 @@ type Plan struct {
 // ranges are all that addresses of a Network are from.
 func (p Plan) ranges() []netip.Prefix { return slices.Concat(p.Subnet, p.Services) }
 
-// Plans are four: two that overlap each other, one with addresses for Services, which two Networks of it both have, and one that overlaps none.
+// Plans are four: two that overlap each other, one with addresses for Services, which two Networks of it both have, and one that
+// overlaps none.
 func Plans() []Plan {
 	p, a := netip.MustParsePrefix, netip.MustParseAddr
 	return []Plan{
@@ -80,7 +81,8 @@ type Network struct {
 
 // String is the Network for the report of a failure.
 func (n Network) String() string {
-	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v, addresses of %v, Services in %v", n.Name, n.Tenant, n.Plan.Name, n.CompatibleWith, n.Uses, n.UsesAddressesOf, n.UsesServiceCIDRs)
+	return fmt.Sprintf("%s of %q (%s): compatible with %v, uses %v, addresses of %v, Services in %v", n.Name, n.Tenant, n.Plan.Name,
+		n.CompatibleWith, n.Uses, n.UsesAddressesOf, n.UsesServiceCIDRs)
 }
 
 // Pod is one of a scene's.
@@ -100,8 +102,9 @@ type Scene struct {
 	Policies []Policy
 }
 
-// Draw draws a scene: each plan at least once, tenants of which two have several Networks, edges of both modes, and pods on any node. Two pods of
-// each Network are in the namespace of its name, one of them behind its Service; of the others some are guests of another Network of their tenant.
+// Draw draws a scene: each plan at least once, tenants of which two have several Networks, edges of both modes, and pods on any
+// node. Two pods of each Network are in the namespace of its name, one of them behind its Service; of the others some are guests
+// of another Network of their tenant.
 func Draw(seed uint64, nodes []string) Scene {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var s Scene
@@ -203,8 +206,8 @@ func (s Scene) take(r *rand.Rand) {
 	}
 }
 
-// Change is another scene of the same pods: a third of what Networks say of themselves goes, is turned round or has the other mode, and as much
-// comes anew.
+// Change is another scene of the same pods: a third of what Networks say of themselves goes, is turned round or has the other
+// mode, and as much comes anew.
 func (s Scene) Change(seed uint64) Scene {
 	r := rand.New(rand.NewPCG(seed, 2))
 	out := s

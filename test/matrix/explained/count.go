@@ -16,7 +16,8 @@ func Count(questions []Question, said []Said) string {
 		verdicts[said[i].Verdict()]++
 		dialled += len(q.Dial)
 	}
-	return fmt.Sprintf("%d paths (%s; %s), %d addresses dialled; %d reached, %d stopped, %d either", len(questions), Join(kinds), Join(protocols), dialled,
+	return fmt.Sprintf("%d paths (%s; %s), %d addresses dialled; %d reached, %d stopped, %d either", len(questions), Join(kinds),
+		Join(protocols), dialled,
 		verdicts[Reached], verdicts[Stopped], verdicts[Either])
 }
 

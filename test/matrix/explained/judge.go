@@ -110,7 +110,8 @@ func Judge(stage Stage, q Question, said Said, saw Saw) string {
 	}
 	j := judge{Stage: stage, q: q}
 	j.claims, j.ended = said.claims()
-	if all := !slices.ContainsFunc(said.Status.Ways, func(w api.ExplanationWay) bool { return !w.Reached }); all != said.Status.Reached || len(said.Status.Ways) == 0 {
+	if all := !slices.ContainsFunc(said.Status.Ways, func(w api.ExplanationWay) bool { return !w.Reached }); all != said.Status.Reached ||
+		len(said.Status.Ways) == 0 {
 		return fmt.Sprintf("it says reached %t of %d ways that say otherwise", said.Status.Reached, len(said.Status.Ways))
 	}
 	var wrong []string
@@ -232,7 +233,8 @@ func (j judge) told(c *claim) bool {
 	return slices.ContainsFunc(c.to, func(to string) bool { return !strings.HasPrefix(to, "pod ") })
 }
 
-// unheard reports whether it is said to leave for an address outside from which no answer by UDP comes: the server there answers from its own.
+// unheard reports whether it is said to leave for an address outside from which no answer by UDP comes: the server there answers
+// from its own.
 func (j judge) unheard(c *claim) bool {
 	return j.q.Spec.Protocol == string(wire.UDP) && !slices.ContainsFunc(c.to, func(to string) bool {
 		name, leaves := strings.CutPrefix(to, "outside, ")
@@ -248,7 +250,8 @@ func (j judge) client(c *claim, seen random.Seen) string {
 			return fmt.Sprintf("it is seen as %s, and it is said to be seen as %v", a, c.seen)
 		}
 	}
-	deaf := j.q.Spec.Protocol == string(wire.ICMP) && slices.ContainsFunc(j.uids(c.to), func(uid string) bool { return slices.Contains(j.Mute, uid) })
+	deaf := j.q.Spec.Protocol == string(wire.ICMP) &&
+		slices.ContainsFunc(j.uids(c.to), func(uid string) bool { return slices.Contains(j.Mute, uid) })
 	if len(seen.Clients) == 0 && !deaf && j.q.Place == "" && j.q.Spec.Port != otherPort {
 		return fmt.Sprintf("it is answered, and no pod of %v has heard it", c.to)
 	}

@@ -53,7 +53,8 @@ type Stage struct {
 	Services []Service
 	// Nodes have the addresses of each node.
 	Nodes map[string][]netip.Addr
-	// Anywhere are the addresses that explain takes for outside: somebody answers there by TCP. Outside are a server's there, OutsideName leads to it.
+	// Anywhere are the addresses that explain takes for outside: somebody answers there by TCP. Outside are a server's there,
+	// OutsideName leads to it.
 	Anywhere, Outside []netip.Addr
 	OutsideName       string
 	// API are the addresses of the Kubernetes API's Service, APIServer where a server of it is.

@@ -70,8 +70,8 @@ type Traced []string
 // output is what ovn-trace prints for each (ovn-trace(8), --minimal).
 var output = regexp.MustCompile(`output\("([^"]+)"\)`)
 
-// ReadTrace reads what ovn-trace printed. What a router sends instead of the packet, since it does not know its neighbour, is not the packet: it asks all
-// in the subnet for who has an address.
+// ReadTrace reads what ovn-trace printed. What a router sends instead of the packet, since it does not know its neighbour, is not
+// the packet: it asks all in the subnet for who has an address.
 func ReadTrace(said string) (out Traced) {
 	inside, depth := "", 0
 	for line := range strings.Lines(said) {
@@ -106,7 +106,8 @@ type part struct {
 func partOf(network string, w api.ExplanationWay) part {
 	for _, s := range w.There {
 		switch {
-		case s.OK && s.Layer == "router" && strings.HasPrefix(s.What, "router "+network+" leads ") && strings.HasSuffix(s.What, " to the porthole on the pod's own node"):
+		case s.OK && s.Layer == "router" && strings.HasPrefix(s.What, "router "+network+" leads ") &&
+			strings.HasSuffix(s.What, " to the porthole on the pod's own node"):
 			return part{port: network + ":porthole"}
 		case s.OK && s.Layer == "router" && strings.HasSuffix(s.What, " to the pod's own node"):
 			return part{port: network + ":porthole"}
@@ -123,11 +124,13 @@ func partOf(network string, w api.ExplanationWay) part {
 		last = w.There[len(w.There)-1]
 	}
 	// A Service that the Network does not know, and what has nobody behind it: explain says so at once, wherever the packet is refused.
-	return part{open: strings.HasPrefix(last.What, "Service ") || last.Layer == "load balancer" || last.Layer == "switch" || last.Layer == "porthole"}
+	return part{
+		open: strings.HasPrefix(last.What, "Service ") || last.Layer == "load balancer" || last.Layer == "switch" || last.Layer == "porthole",
+	}
 }
 
-// JudgeTrace is what an explanation says of OVN's part of what is dialled at an address otherwise than ovn-trace, in words; empty when they agree. An error
-// says why that cannot be compared.
+// JudgeTrace is what an explanation says of OVN's part of what is dialled at an address otherwise than ovn-trace, in words; empty
+// when they agree. An error says why that cannot be compared.
 func JudgeTrace(stage Stage, q Question, said Said, dialled netip.Addr, traced Traced) (string, error) {
 	from := stage.Pods[q.From]
 	var parts []part

@@ -54,7 +54,8 @@ func Count(paths []Path) string {
 	}
 	var words []string
 	for _, way := range []Way{ByAddress, ByFace, ByService} {
-		words = append(words, fmt.Sprintf("%d by %s (%d of them closed)", counts[key{way, true}]+counts[key{way, false}], way, counts[key{way, false}]))
+		words = append(words,
+			fmt.Sprintf("%d by %s (%d of them closed)", counts[key{way, true}]+counts[key{way, false}], way, counts[key{way, false}]))
 	}
 	return fmt.Sprintf("%d paths: %s", len(paths), strings.Join(words, ", "))
 }

@@ -40,7 +40,9 @@ func TestDraw(t *testing.T) {
 func stage() ([]Placed, []Served) {
 	a := netip.MustParseAddr
 	placed := func(ns, name, network, own, face string) Placed {
-		return Placed{Pod: Pod{Namespace: ns, Name: name, Network: network}, UID: ns + "-" + name, Own: []netip.Addr{a(own)}, Faces: []netip.Addr{a(face)}}
+		return Placed{
+			Pod: Pod{Namespace: ns, Name: name, Network: network}, UID: ns + "-" + name, Own: []netip.Addr{a(own)}, Faces: []netip.Addr{a(face)},
+		}
 	}
 	pods := []Placed{
 		placed("red", "a", "red", "10.0.0.16", "100.64.0.1"),
@@ -115,7 +117,8 @@ func TestJudge(t *testing.T) {
 	} {
 		wrong, leaked := Judge(Path{May: c.may, Protocol: c.protocol}, c.seen)
 		// Where nobody has to answer, silence is right, and the wrong answer is wrong still.
-		if after, _ := Judge(Path{May: c.may, Open: true, Protocol: c.protocol}, c.seen); (after != "") != (c.wrong && (c.leaked || c.seen.Result.Answered)) {
+		if after, _ := Judge(Path{May: c.may, Open: true, Protocol: c.protocol},
+			c.seen); (after != "") != (c.wrong && (c.leaked || c.seen.Result.Answered)) {
 			t.Errorf("%s, where nobody has to answer: %q", name, after)
 		}
 		if (wrong != "") != c.wrong || leaked != c.leaked {

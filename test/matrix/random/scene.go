@@ -74,7 +74,8 @@ type Scene struct {
 	Pods     []Pod
 }
 
-// Draw draws a scene: each of the plans at least once, pods on any node, an address that all have, and half of the other pods with one of few.
+// Draw draws a scene: each of the plans at least once, pods on any node, an address that all have, and half of the other pods
+// with one of few.
 func Draw(seed uint64, plans []Plan, nodes []string) Scene {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var s Scene

@@ -42,7 +42,10 @@ func (p place) String() string { return p.port + " on node " + p.node }
 
 // OpenLab makes a lab of a central that has nothing else to do. Its nodes keep their files below dir.
 func OpenLab(ctx context.Context, central *ovn.Central, dir, datapath string) (_ *Lab, err error) {
-	l := &Lab{central: central, nodes: map[string]*ovn.Chassis{}, guests: map[string][]*listener{}, heard: newHeard(), client: firstClient, patience: patience}
+	l := &Lab{
+		central: central, nodes: map[string]*ovn.Chassis{}, guests: map[string][]*listener{}, heard: newHeard(), client: firstClient,
+		patience: patience,
+	}
 	defer func() {
 		if err != nil {
 			l.Close()

@@ -74,8 +74,8 @@ func (n *northbound) replace(ctx context.Context, p product) error {
 	return n.settle(ctx)
 }
 
-// unitsOf are all that a graph wants, for one transaction. What of an owner refers to rows of others that come after it is in it once more, at the
-// end.
+// unitsOf are all that a graph wants, for one transaction. What of an owner refers to rows of others that come after it is in it
+// once more, at the end.
 func unitsOf(g *graph.Graph) (units []plan.Unit, err error) {
 	coming := plan.Coming{}
 	blocked := map[nb.Ref]bool{}
@@ -105,9 +105,9 @@ func unitsOf(g *graph.Graph) (units []plan.Unit, err error) {
 	return units, nil
 }
 
-// letIn takes out what keeps faces out of a Network that serves no other, and what refuses datagrams to addresses that nobody serves, before any policy is
-// asked. That is the platform's matter: here they are let in,
-// so that policies are asked about addresses that are nobody's of the Network. Those of a Network that serves others stay, as the oracle knows them.
+// letIn takes out what keeps faces out of a Network that serves no other, and what refuses datagrams to addresses that nobody
+// serves, before any policy is asked. That is the platform's matter: here they are let in, so that policies are asked about
+// addresses that are nobody's of the Network. Those of a Network that serves others stay, as the oracle knows them.
 func letIn(u plan.Unit) plan.Unit {
 	names := map[string]bool{nb.Peers: true, nb.Unserved: true}
 	gone := map[string]bool{}

@@ -90,7 +90,8 @@ func (l *Lab) connection(c cases.Case, made product, p cases.Packet) (connection
 	if one.back, err = made.answerOf(p.Packet, one.there.egress, l.client); err != nil {
 		return one, err
 	}
-	one.from, one.to, one.home = placeIn(c, p.Packet, one.there.ingress), placeIn(c, p.Packet, one.there.egress), placeIn(c, p.Packet, one.back.egress)
+	one.from, one.to, one.home = placeIn(c, p.Packet, one.there.ingress), placeIn(c, p.Packet, one.there.egress), placeIn(c, p.Packet,
+		one.back.egress)
 	return one, nil
 }
 

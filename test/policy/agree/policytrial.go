@@ -24,7 +24,9 @@ func QuestionOf(before, after oracle.Cluster) (policytrial.Question, error) {
 	if err != nil {
 		return policytrial.Question{}, err
 	}
-	q := policytrial.Question{Objects: changesOf(cases.Case{Cluster: before}), Defaults: defaults, Policies: map[model.PolicyKey]*model.Policy{}}
+	q := policytrial.Question{
+		Objects: changesOf(cases.Case{Cluster: before}), Defaults: defaults, Policies: map[model.PolicyKey]*model.Policy{},
+	}
 	is := changesOf(cases.Case{Cluster: after}).Policies
 	for key := range q.Objects.Policies {
 		if is[key] == nil {
@@ -38,7 +40,8 @@ func QuestionOf(before, after oracle.Cluster) (policytrial.Question, error) {
 		}
 	}
 	for _, p := range after.ClusterPolicies {
-		if !slices.ContainsFunc(before.ClusterPolicies, func(o policyv1alpha2.ClusterNetworkPolicy) bool { return fmt.Sprint(o) == fmt.Sprint(p) }) {
+		if !slices.ContainsFunc(before.ClusterPolicies,
+			func(o policyv1alpha2.ClusterNetworkPolicy) bool { return fmt.Sprint(o) == fmt.Sprint(p) }) {
 			m := intake.ClusterNetworkPolicy(&p)
 			q.Policies[m.Key] = m
 		}
@@ -83,8 +86,8 @@ func packetKinds() []oracle.Packet {
 // someOf is how many of them are tried with what is no pod, someOfPods between two pods. They are others from path to path.
 const someOf, someOfPods = 3, 12
 
-// Paths are those of a cluster between all its pods, and between them and what is around: addresses, other nodes, and doors. On each some protocols
-// and ports are tried, so that all are by turns.
+// Paths are those of a cluster between all its pods, and between them and what is around: addresses, other nodes, and doors. On
+// each some protocols and ports are tried, so that all are by turns.
 func Paths(c oracle.Cluster) (out []Path) {
 	all, next := packetKinds(), 0
 	add := func(p Path, count int) {
@@ -166,7 +169,8 @@ func holds(p oracle.Pod) func(*policytrial.Group) bool {
 
 func isAt(a netip.Addr) func(*policytrial.Group) bool {
 	return func(g *policytrial.Group) bool {
-		return g.Kind == policytrial.Outside && g.CIDR.Contains(a) && !slices.ContainsFunc(g.Except, func(e netip.Prefix) bool { return e.Contains(a) })
+		return g.Kind == policytrial.Outside && g.CIDR.Contains(a) &&
+			!slices.ContainsFunc(g.Except, func(e netip.Prefix) bool { return e.Contains(a) })
 	}
 }
 
@@ -180,8 +184,8 @@ func isDoor(d oracle.Door) func(*policytrial.Group) bool {
 	}
 }
 
-// Otherwise says what an outcome says otherwise about a path than the oracle, which knows the cluster before and after: nothing when they agree; and
-// whether the path changes.
+// Otherwise says what an outcome says otherwise about a path than the oracle, which knows the cluster before and after: nothing
+// when they agree; and whether the path changes.
 func (p Path) Otherwise(o policytrial.Outcome, before, after oracle.Cluster) (what string, changes bool) {
 	was, whyBefore := p.Judge(before)
 	is, whyAfter := p.Judge(after)
@@ -239,7 +243,8 @@ func named(v policytrial.Verdict, reasons []oracle.Reason) string {
 		case r.Allowed:
 		case r.Why == oracle.ByRule && strings.Replace(r.Policy, " ", "/", 1) == by.Origin.Policy && strconv.Itoa(r.Rule) == by.Origin.Rule:
 			return ""
-		case r.Why == oracle.Isolated && slices.ContainsFunc(by.Isolating, func(k model.PolicyKey) bool { return strings.Replace(r.Policy, " ", "/", 1) == k.String() }):
+		case r.Why == oracle.Isolated &&
+			slices.ContainsFunc(by.Isolating, func(k model.PolicyKey) bool { return strings.Replace(r.Policy, " ", "/", 1) == k.String() }):
 			return ""
 		}
 	}

@@ -48,8 +48,8 @@ func disagreements(t *testing.T, c tried, say func(policytrial.Question) (policy
 // trials is how many random changes are tried.
 const trials = 100
 
-// TestATrialAgreesWithWhatHappens: what would change, is what the oracle says of the cluster with the policy applied: on every path of 100 random
-// clusters, each with one random policy that comes, is another one, or goes.
+// TestATrialAgreesWithWhatHappens: what would change, is what the oracle says of the cluster with the policy applied: on every
+// path of 100 random clusters, each with one random policy that comes, is another one, or goes.
 func TestATrialAgreesWithWhatHappens(t *testing.T) {
 	t.Parallel()
 	draw := drawTried()

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Compatibility says that pods of a consumer reach those of a provider. They know each other by their faces only: the consumer's pod dials the
-// provider's pod by its face, and is seen by its own. It is not the other way round as well, and not passed on.
+// Compatibility says that pods of a consumer reach those of a provider. They know each other by their faces only: the consumer's
+// pod dials the provider's pod by its face, and is seen by its own. It is not the other way round as well, and not passed on.
 type Compatibility struct {
 	Provider string `json:"provider"`
 	Consumer string `json:"consumer"`
@@ -22,8 +22,9 @@ func (c Cluster) reaches(consumer, provider string) bool {
 	return slices.Contains(c.Compatible, Compatibility{provider, consumer})
 }
 
-// foreign is the pod of another Network that a Network's pod meets at an end in that direction: the one with that face, if it may come in, or
-// may be reached. Selectors mean it as they mean the Network's own. nil: nobody is there of whom the Network has to know.
+// foreign is the pod of another Network that a Network's pod meets at an end in that direction: the one with that face, if it may
+// come in, or may be reached. Selectors mean it as they mean the Network's own. nil: nobody is there of whom the Network has to
+// know.
 func (c Cluster) foreign(network string, e End, d Direction) *Pod {
 	i := slices.IndexFunc(c.Pods, func(p Pod) bool { return p.Network != network && slices.Contains(p.Faces, e.Address) })
 	if i < 0 || e.Pod != "" || e.Node != "" {
@@ -36,9 +37,9 @@ func (c Cluster) foreign(network string, e End, d Direction) *Pod {
 	return nil
 }
 
-// apart reports whether a face is kept from a Network's pods, whatever policies say: in a Network that serves others, what comes from anybody
-// but pods of these; in one that uses others, what goes to anybody but pods of these. In Networks that have to do with nobody the node refuses
-// it, and no policy sees it.
+// apart reports whether a face is kept from a Network's pods, whatever policies say: in a Network that serves others, what comes
+// from anybody but pods of these; in one that uses others, what goes to anybody but pods of these. In Networks that have to do
+// with nobody the node refuses it, and no policy sees it.
 func (c Cluster) apart(network string, e End, d Direction) bool {
 	face := slices.ContainsFunc(FaceRanges(), func(r netip.Prefix) bool { return r.Contains(e.Address) })
 	if !face || e.Pod != "" || e.Node != "" {

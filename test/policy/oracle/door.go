@@ -52,7 +52,8 @@ func (c Cluster) behind(t traffic) []traffic {
 // resolves reports whether a packet goes to a pod that answers its Network's questions for names.
 func (c Cluster) resolves(t traffic) bool {
 	return t.peerPod != nil && slices.ContainsFunc(c.Resolvers, func(r Resolver) bool {
-		return r.Network == t.packet.Network && r.Protocol == t.packet.Protocol && r.TargetPort == t.packet.Port && slices.Contains(r.Pods, t.peerPod.Key())
+		return r.Network == t.packet.Network && r.Protocol == t.packet.Protocol && r.TargetPort == t.packet.Port &&
+			slices.Contains(r.Pods, t.peerPod.Key())
 	})
 }
 

@@ -89,7 +89,8 @@ func (c Cluster) shown(e End) []netip.Addr {
 	return out
 }
 
-// matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network, and of those that have to do with it.
+// matchPeer: an ipBlock matches addresses, whoever has them; selectors match pods of the subject's Network, and of those that
+// have to do with it.
 func (c Cluster) matchPeer(namespace string, p netv1.NetworkPolicyPeer, t traffic) bool {
 	if p.IPBlock != nil {
 		return matchBlock(*p.IPBlock, c.known(t))

@@ -174,7 +174,8 @@ func aimed(t *rapid.T, c oracle.Cluster, at target) oracle.Packet {
 	} else {
 		other = oracle.End{Address: outsider(t, at.blocks, subject.Network, family)}
 	}
-	if meant := meantNodes(c, at.blocks, subject.Spec.NodeName, family); !at.egress && len(meant) > 0 && rapid.IntRange(0, 3).Draw(t, "a node") > 0 {
+	if meant := meantNodes(c, at.blocks, subject.Spec.NodeName, family); !at.egress && len(meant) > 0 &&
+		rapid.IntRange(0, 3).Draw(t, "a node") > 0 {
 		// Pods see a node by another address than the one that a block has.
 		name := rapid.SampledFrom(meant).Draw(t, "node")
 		other = oracle.End{Node: name, Address: cases.NodeAddresses(name)[family].Addr()}

@@ -50,7 +50,8 @@ func cluster(t *rapid.T) oracle.Cluster {
 		c.Namespaces = append(c.Namespaces, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 	}
 	members := map[string]int{}
-	drawn := append(rapid.SliceOfN(pod(), minPods, maxPods).Draw(t, "pods"), rapid.SliceOfN(homeless(), 0, 2).Draw(t, "pods without a place")...)
+	drawn := append(rapid.SliceOfN(pod(), minPods, maxPods).Draw(t, "pods"),
+		rapid.SliceOfN(homeless(), 0, 2).Draw(t, "pods without a place")...)
 	for i, p := range drawn {
 		p.Name = "p" + strconv.Itoa(i)
 		c.Pods = append(c.Pods, face(place(p, members[p.Network]), i))
@@ -99,11 +100,14 @@ func pod() *rapid.Generator[oracle.Pod] {
 		p.Namespace = rapid.SampledFrom(namespaceNames()).Draw(t, "namespace")
 		p.Labels = labels("pod").Draw(t, "labels")
 		p.Spec.NodeName = rapid.SampledFrom([]string{cases.Node1, cases.Node2}).Draw(t, "node")
-		p.Network = rapid.SampledFrom([]string{cases.Red, cases.Red, cases.Red, cases.Blue, cases.Blue, cases.Default, cases.Default}).Draw(t, "network")
+		p.Network = rapid.SampledFrom([]string{cases.Red, cases.Red, cases.Red, cases.Blue, cases.Blue, cases.Default, cases.Default}).Draw(t,
+			"network")
 		p.Spec.Containers = []corev1.Container{{Name: "c", Ports: containerPorts().Draw(t, "ports")}}
 		if rapid.IntRange(0, 2).Draw(t, "sidecar") == 2 {
 			always := corev1.ContainerRestartPolicyAlways
-			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: "side", Protocol: corev1.ProtocolTCP, ContainerPort: 81}}}}
+			p.Spec.InitContainers = []corev1.Container{
+				{Name: "s", RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: "side", Protocol: corev1.ProtocolTCP, ContainerPort: 81}}},
+			}
 		}
 		if rapid.IntRange(0, 9).Draw(t, "leaving") == 9 {
 			// It runs until it has gone.

@@ -248,7 +248,8 @@ func misreadings() map[string]func(*cases.Case) {
 			}
 			eachEnd(c, func(e *oracle.End, p *cases.Packet) {
 				p.Network = cases.Red
-				if at := slices.IndexFunc(c.Pods, func(pod oracle.Pod) bool { return slices.Contains(pod.Addresses, e.Address) }); at >= 0 && e.Pod == "" {
+				if at := slices.IndexFunc(c.Pods, func(pod oracle.Pod) bool { return slices.Contains(pod.Addresses, e.Address) }); at >= 0 &&
+					e.Pod == "" {
 					e.Pod = c.Pods[at].Key()
 				}
 			})

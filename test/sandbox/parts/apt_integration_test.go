@@ -17,7 +17,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestInstallWaitsForAnother: while somebody else installs packages, apt waits until they are done. Control: without the option it fails at once.
+// TestInstallWaitsForAnother: while somebody else installs packages, apt waits until they are done. Control: without the option
+// it fails at once.
 func TestInstallWaitsForAnother(t *testing.T) {
 	apt, err := newAptRoot(t.TempDir(), "")
 	if err != nil {
@@ -38,7 +39,8 @@ func TestInstallWaitsForAnother(t *testing.T) {
 	argv := installCommand(apt.options, nil)
 	at := slices.IndexFunc(argv, func(word string) bool { return strings.HasPrefix(word, "DPkg::Lock::Timeout=") })
 	without := slices.Delete(slices.Clone(argv), at-1, at+1)
-	if _, err := command(t.Context(), "/", []string{"LC_ALL=C"}, without...); err == nil || !strings.Contains(err.Error(), "Could not get lock") {
+	if _, err := command(t.Context(), "/", []string{"LC_ALL=C"}, without...); err == nil ||
+		!strings.Contains(err.Error(), "Could not get lock") {
 		t.Errorf("control: %v", err)
 	}
 	out, in, err := os.Pipe()

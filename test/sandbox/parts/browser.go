@@ -17,10 +17,12 @@ type Browser struct {
 	Environment []string
 }
 
-// browserPackages are what a page needs to be drawn: Chromium's program for machines without a screen, and a font. All that they depend on is fetched, too.
+// browserPackages are what a page needs to be drawn: Chromium's program for machines without a screen, and a font. All that they
+// depend on is fetched, too.
 var browserPackages = []string{"chromium-headless-shell", "fonts-dejavu-core", "fontconfig-config"}
 
-// GatherBrowser makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed. The cache takes 0.5 GB.
+// GatherBrowser makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never
+// installed. The cache takes 0.5 GB.
 func GatherBrowser(ctx context.Context, need Need, note func(format string, args ...any)) (Browser, error) {
 	prefix := filepath.Join(need.Cache, "chromium", DebianSuite+"-"+runtime.GOARCH)
 	b := Browser{
@@ -31,7 +33,8 @@ func GatherBrowser(ctx context.Context, need Need, note func(format string, args
 		return b, nil
 	}
 	g := gatherer{need: need, note: note}
-	if err := g.install(ctx, []debianPackage{{"patchelf", []string{"/usr/bin/patchelf"}}, {"debian-archive-keyring", []string{archiveKeyring}}}); err != nil {
+	if err := g.install(ctx,
+		[]debianPackage{{"patchelf", []string{"/usr/bin/patchelf"}}, {"debian-archive-keyring", []string{archiveKeyring}}}); err != nil {
 		return Browser{}, err
 	}
 	note("fetching Chromium of Debian %s into the cache", DebianSuite)
@@ -91,7 +94,8 @@ func fetchBrowser(ctx context.Context, dir, final string) error {
 	}
 	// PulseAudio's library looks for another of its own where Debian installs it, and nowhere else.
 	search := filepath.Join(final, relative, "pulseaudio") + ":" + filepath.Join(final, relative)
-	if _, err := command(ctx, "/", nil, "patchelf", "--force-rpath", "--set-rpath", search, filepath.Join(libraries[0], "libpulse.so.0")); err != nil {
+	if _, err := command(ctx, "/", nil, "patchelf", "--force-rpath",
+		"--set-rpath", search, filepath.Join(libraries[0], "libpulse.so.0")); err != nil {
 		return err
 	}
 	fonts := fmt.Sprintf(`<?xml version="1.0"?>

@@ -26,8 +26,11 @@ type DebianPackages struct {
 	Fresh bool
 }
 
-// GatherPackages returns the files of Debian packages, in the order of their names, and when they were fetched. Debian's keys vouch for them.
-func GatherPackages(ctx context.Context, need Need, wanted DebianPackages, note func(format string, args ...any)) (files []string, fetched time.Time, err error) {
+// GatherPackages returns the files of Debian packages, in the order of their names, and when they were fetched. Debian's keys
+// vouch for them.
+func GatherPackages(
+	ctx context.Context, need Need, wanted DebianPackages, note func(format string, args ...any),
+) (files []string, fetched time.Time, err error) {
 	names := slices.Sorted(slices.Values(wanted.Names))
 	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
 	dir := filepath.Join(need.Cache, "debian", fmt.Sprintf("%s-%s-%x", DebianSuite, wanted.Architecture, sum[:6]))

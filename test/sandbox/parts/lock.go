@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Lock locks a file, which it makes, so that one program on the machine at a time goes on. It waits while another program has the lock. The kernel
-// drops the lock when the process ends. Whoever has the lock may remove the file. When the context ends first, the error has its cause.
+// Lock locks a file, which it makes, so that one program on the machine at a time goes on. It waits while another program has the
+// lock. The kernel drops the lock when the process ends. Whoever has the lock may remove the file. When the context ends first,
+// the error has its cause.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory of lock: %w", err)

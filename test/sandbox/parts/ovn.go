@@ -79,7 +79,9 @@ func supported(version string) bool {
 
 // programs and schemas that a sandbox needs. ovs-vswitchd has a directory of its own in Debian.
 var (
-	ovnPrograms   = []string{"ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl"}
+	ovnPrograms = []string{
+		"ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovn-northd", "ovn-controller", "ovn-nbctl", "ovn-sbctl",
+	}
 	ovnDirs       = []string{"bin", "sbin", "usr/bin", "usr/sbin", "usr/lib/openvswitch-switch"}
 	ovnSchemaDirs = []string{"usr/share", "share"}
 )
@@ -197,7 +199,8 @@ func unpack(ctx context.Context, archives, dir, final string) error {
 	})
 }
 
-// unpacking is packages to be unpacked into a directory, which will have a final name, and patterns of the programs that are wanted of them.
+// unpacking is packages to be unpacked into a directory, which will have a final name, and patterns of the programs that are
+// wanted of them.
 type unpacking struct {
 	debs       []string
 	dir, final string

@@ -67,7 +67,8 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	if len(names) == 0 {
 		return nil
 	}
-	unlock, err := Lock(ctx, filepath.Join(g.need.Cache, ".lock")) // apt waits for the lock of installing alone, not for that of fetching lists
+	unlock, err := Lock(ctx,
+		filepath.Join(g.need.Cache, ".lock")) // apt waits for the lock of installing alone, not for that of fetching lists
 	if err != nil {
 		return err
 	}
@@ -93,8 +94,8 @@ func (g gatherer) install(ctx context.Context, list []debianPackage) error {
 	return err
 }
 
-// lockPatience is how long apt waits, in seconds, for somebody else who installs packages: unattended upgrades of a machine that has just started
-// take minutes. (DPkg::Lock::Timeout in apt.conf(5).)
+// lockPatience is how long apt waits, in seconds, for somebody else who installs packages: unattended upgrades of a machine that
+// has just started take minutes. (DPkg::Lock::Timeout in apt.conf(5).)
 const lockPatience = 600
 
 // installCommand installs packages, with more options of apt.

@@ -44,8 +44,10 @@ func TestCandidate(t *testing.T) {
 
 func TestMirror(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, want string }{
-		"one line":     {"sources.list", "# old\ndeb [arch=amd64] http://mirror.example/debian/ bookworm main\n", "http://mirror.example/debian"},
-		"deb822":       {"sources.list.d/debian.sources", "Types: deb\nURIs: https://mirror.example/debian\nSuites: bookworm\n", "https://mirror.example/debian"},
+		"one line": {"sources.list", "# old\ndeb [arch=amd64] http://mirror.example/debian/ bookworm main\n", "http://mirror.example/debian"},
+		"deb822": {
+			"sources.list.d/debian.sources", "Types: deb\nURIs: https://mirror.example/debian\nSuites: bookworm\n", "https://mirror.example/debian",
+		},
 		"only foreign": {"sources.list.d/x.list", "deb https://packages.example/apt stable main\n", "http://deb.debian.org/debian"},
 		"security":     {"sources.list", "deb http://deb.example/debian-security bookworm-security main\n", "http://deb.debian.org/debian"},
 	} {
@@ -257,7 +259,8 @@ func TestCompleteIsAllOrNothing(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("error is %v", err)
 	}
-	if entries, err := filepath.Glob(filepath.Join(store, "*")); err != nil || !slices.Equal(entries, []string{filepath.Join(store, ".lock")}) {
+	if entries, err := filepath.Glob(filepath.Join(store, "*")); err != nil ||
+		!slices.Equal(entries, []string{filepath.Join(store, ".lock")}) {
 		t.Errorf("a failure left %v (%v)", entries, err)
 	}
 	var filled atomic.Int32
@@ -276,7 +279,8 @@ func TestCompleteIsAllOrNothing(t *testing.T) {
 	if !exists(filepath.Join(path, "whole")) {
 		t.Error("what was made is not there")
 	}
-	if err := completeAnew(t.Context(), path, true, func(string) error { return broken }); !errors.Is(err, broken) || !exists(filepath.Join(path, "whole")) {
+	if err := completeAnew(t.Context(), path, true, func(string) error { return broken }); !errors.Is(err, broken) ||
+		!exists(filepath.Join(path, "whole")) {
 		t.Errorf("what was there is lost when nothing replaces it: %v", err)
 	}
 	err = completeAnew(t.Context(), path, true, func(dir string) error { return os.WriteFile(filepath.Join(dir, "other"), nil, 0o600) })
@@ -327,7 +331,8 @@ func TestSweepTakesOldPartialsOnly(t *testing.T) {
 		}
 	}
 	sweep(store)
-	if exists(filepath.Join(store, partialPrefix+"old")) || !exists(filepath.Join(store, partialPrefix+"new")) || !exists(filepath.Join(store, "finished")) {
+	if exists(filepath.Join(store, partialPrefix+"old")) || !exists(filepath.Join(store, partialPrefix+"new")) ||
+		!exists(filepath.Join(store, "finished")) {
 		t.Error("not the old partial alone was removed")
 	}
 }

@@ -15,8 +15,8 @@ type Monitoring struct {
 	Prometheus, Promtool string
 }
 
-// prometheusPackages are all that the two programs need: Debian links them with nothing but the C library. What else the package depends on is of
-// its web pages.
+// prometheusPackages are all that the two programs need: Debian links them with nothing but the C library. What else the package
+// depends on is of its web pages.
 var prometheusPackages = []string{"libc6", "prometheus", "promtool"}
 
 // GatherMonitoring makes what is not there yet: Debian's packages, unpacked in the cache with their own C library, and never installed.
@@ -36,7 +36,9 @@ func GatherMonitoring(ctx context.Context, need Need, note func(format string, a
 		return Monitoring{}, err
 	}
 	err = complete(ctx, prefix, func(partial string) error {
-		return unpackPrograms(ctx, unpacking{debs: debs, dir: partial, final: prefix, programs: []string{"usr/bin/prometheus", "usr/bin/promtool"}})
+		return unpackPrograms(ctx, unpacking{
+			debs: debs, dir: partial, final: prefix, programs: []string{"usr/bin/prometheus", "usr/bin/promtool"},
+		})
 	})
 	if err != nil {
 		return Monitoring{}, err

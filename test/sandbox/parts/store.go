@@ -183,8 +183,8 @@ cd "$1" && find . \( -path "./$3" -o -path "./$4" \) -prune -o -type f -print0 |
 	return err
 }
 
-// Keep notes that a file or directory of the cache is used now. Of those in its directory whose names match the pattern (filepath.Match), it
-// removes all but the few that were used last.
+// Keep notes that a file or directory of the cache is used now. Of those in its directory whose names match the pattern
+// (filepath.Match), it removes all but the few that were used last.
 func Keep(used, pattern string, few int) error {
 	now := time.Now()
 	if err := os.Chtimes(used, now, now); err != nil {

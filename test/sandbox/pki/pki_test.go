@@ -70,7 +70,8 @@ func TestKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "admin")
-	if err := authority.Kubeconfig(path, "https://172.30.0.1:6443", "admin", Identity{User: "admin", Groups: []string{"system:masters"}}); err != nil {
+	if err := authority.Kubeconfig(path, "https://172.30.0.1:6443",
+		"admin", Identity{User: "admin", Groups: []string{"system:masters"}}); err != nil {
 		t.Fatal(err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)

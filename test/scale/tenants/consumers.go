@@ -28,11 +28,13 @@ const (
 
 func consumerName(i int) string { return fmt.Sprintf("consumer-%04d", i) }
 
-// consumers makes Networks with a pod each, has them use the provider at once, and then some more one by one. Three nodes with OVN look on: one has a
-// pod of a consumer, one of the provider, and one of a Network that has nothing to do with them.
+// consumers makes Networks with a pod each, has them use the provider at once, and then some more one by one. Three nodes with
+// OVN look on: one has a pod of a consumer, one of the provider, and one of a Network that has nothing to do with them.
 func (m *measuring) consumers(ctx context.Context) error {
 	p := lab.Network(provider, subnet())
-	p.Spec.Tenant, p.Spec.ServiceCIDRs, p.Spec.CompatibleWith = provider, []v1alpha1.CIDR{"10.8.0.0/24"}, []v1alpha1.CompatiblePeer{{All: true}}
+	p.Spec.Tenant, p.Spec.ServiceCIDRs, p.Spec.CompatibleWith = provider, []v1alpha1.CIDR{"10.8.0.0/24"}, []v1alpha1.CompatiblePeer{
+		{All: true},
+	}
 	var all []*v1alpha1.Network
 	for i := range m.o.consumers + m.o.more {
 		n := lab.Network(consumerName(i), subnet())
@@ -92,7 +94,8 @@ func (m *measuring) consumers(ctx context.Context) error {
 		return err
 	}
 	n := float64(m.o.consumers)
-	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n, float64(after.flows-before.flows)/n
+	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n,
+		float64(after.flows-before.flows)/n
 	m.progress.Done(fmt.Sprintf("%d consumers", m.o.consumers))
 	if err := m.settle(ctx); err != nil {
 		return err

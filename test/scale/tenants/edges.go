@@ -20,7 +20,8 @@ type pairOf struct {
 	there, gone func(context.Context, *follower) (bool, error)
 }
 
-// edges makes Networks up to a number, and then has single ones begin to use each other, and end it. A node with OVN has pods of those that do.
+// edges makes Networks up to a number, and then has single ones begin to use each other, and end it. A node with OVN has pods of
+// those that do.
 func (m *measuring) edges(ctx context.Context) error {
 	var others []*v1alpha1.Network
 	const fresh = 5 // Networks of each turn: a consumer, one more with its provider, and two that are joined
@@ -39,9 +40,14 @@ func (m *measuring) edges(ctx context.Context) error {
 	kinds := []struct {
 		what  string
 		pairs []pairOf
-	}{{what: fmt.Sprintf("by face, a Network that %d use", m.o.consumers+m.o.more)}, {what: "by face, a Network that nobody uses"}, {what: "Routed, two Networks"}}
+	}{
+		{what: fmt.Sprintf("by face, a Network that %d use", m.o.consumers+m.o.more)},
+		{what: "by face, a Network that nobody uses"},
+		{what: "Routed, two Networks"},
+	}
 	for i := range m.o.edges {
-		more, first, second := lab.Network(edgeName("more", i), subnet()), lab.Network(edgeName("first", i), subnet()), lab.Network(edgeName("offers", i), subnet())
+		more, first, second := lab.Network(edgeName("more", i), subnet()), lab.Network(edgeName("first", i),
+			subnet()), lab.Network(edgeName("offers", i), subnet())
 		more.Spec.Tenant, first.Spec.Tenant, second.Spec.Tenant = more.Name, first.Name, second.Name
 		second.Spec.CompatibleWith = []v1alpha1.CompatiblePeer{{All: true}}
 		left, right := lab.Network(edgeName("left", i), routedSubnet(2*i)), lab.Network(edgeName("right", i), routedSubnet(2*i+1))
@@ -86,9 +92,11 @@ func (m *measuring) edges(ctx context.Context) error {
 	return nil
 }
 
-// change changes a Network, and adds to out how long that takes: until its rows are in the northbound database, until ovn-northd has carried them on,
-// and until the node has them.
-func (m *measuring) change(ctx context.Context, node *node, out *edge, n *v1alpha1.Network, so func(context.Context, *follower) (bool, error)) error {
+// change changes a Network, and adds to out how long that takes: until its rows are in the northbound database, until ovn-northd
+// has carried them on, and until the node has them.
+func (m *measuring) change(
+	ctx context.Context, node *node, out *edge, n *v1alpha1.Network, so func(context.Context, *follower) (bool, error),
+) error {
 	if err := m.carried(ctx); err != nil {
 		return err
 	}

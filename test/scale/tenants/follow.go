@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-net/atoll/test/lab"
 )
 
-// follower has the rows by which one sees that Networks use each other. It is told of changes: to ask for them over and over would take processor
-// time from what is measured.
+// follower has the rows by which one sees that Networks use each other. It is told of changes: to ask for them over and over
+// would take processor time from what is measured.
 type follower struct {
 	client client.Client
 	news   wake.Signal
@@ -39,7 +39,9 @@ func follow(ctx context.Context, address string) (*follower, error) {
 		DeleteFunc: func(string, model.Model) { f.news.Send() },
 	})
 	s, p, g := &nb.LogicalSwitch{}, &nb.LogicalRouterPort{}, &nb.LoadBalancerGroup{}
-	if _, err := c.Monitor(ctx, c.NewMonitor(client.WithTable(s, &s.Name, &s.LoadBalancerGroups), client.WithTable(p, &p.Name, &p.Peer), client.WithTable(g, &g.Name))); err != nil {
+	if _, err := c.Monitor(ctx,
+		c.NewMonitor(client.WithTable(s, &s.Name, &s.LoadBalancerGroups), client.WithTable(p, &p.Name, &p.Peer),
+			client.WithTable(g, &g.Name))); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("monitor what Networks know of each other: %w", err)
 	}
@@ -52,12 +54,14 @@ func (f *follower) close() { f.client.Close() }
 func (f *follower) users(ctx context.Context, provider string) (map[string]bool, error) {
 	out := map[string]bool{}
 	var groups []nb.LoadBalancerGroup
-	if err := f.client.WhereCache(func(g *nb.LoadBalancerGroup) bool { return strings.Contains(g.Name, "/"+provider+":offered/") }).List(ctx, &groups); err != nil {
+	if err := f.client.WhereCache(func(g *nb.LoadBalancerGroup) bool { return strings.Contains(g.Name, "/"+provider+":offered/") }).List(ctx,
+		&groups); err != nil {
 		return nil, fmt.Errorf("read groups of load balancers: %w", err)
 	}
 	for _, g := range groups {
 		var switches []nb.LogicalSwitch
-		if err := f.client.WhereCache(func(s *nb.LogicalSwitch) bool { return slices.Contains(s.LoadBalancerGroups, g.UUID) }).List(ctx, &switches); err != nil {
+		if err := f.client.WhereCache(func(s *nb.LogicalSwitch) bool { return slices.Contains(s.LoadBalancerGroups, g.UUID) }).List(ctx,
+			&switches); err != nil {
 			return nil, fmt.Errorf("read switches: %w", err)
 		}
 		for _, s := range switches {

@@ -14,8 +14,8 @@ const lagoon = "lagoon"
 
 func joinedName(i int) string { return fmt.Sprintf("joined-%04d", i) }
 
-// joined makes Networks of different addresses with a pod each, joins all of them to each other at once, and then two more to nobody but each
-// other. A node with OVN has a pod of one.
+// joined makes Networks of different addresses with a pod each, joins all of them to each other at once, and then two more to
+// nobody but each other. A node with OVN has a pod of one.
 func (m *measuring) joined(ctx context.Context) error {
 	var all []*v1alpha1.Network
 	for i := range m.o.joined + 2 {
@@ -97,6 +97,7 @@ func (m *measuring) join(ctx context.Context, pairs int, networks ...*v1alpha1.N
 		return out, err
 	}
 	n := float64(len(networks) * (len(networks) - 1) / 2)
-	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n, float64(after.flows-before.flows)/n
+	out.NorthdEach, out.RowsEach, out.FlowsEach = ms(after.northd-before.northd)/n, float64(after.rows-before.rows)/n,
+		float64(after.flows-before.flows)/n
 	return out, nil
 }

@@ -1,13 +1,15 @@
 // Command tenants measures what tenants cost: whether one more costs the same among many, and what one more Network costs that uses
 // another one.
 //
-//	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> ovn-controller: rows, logical flows, memory, processor time
+//	Tenants, Networks, pods -> kube-apiserver -> atoll-controller -> ovsdb-server -> ovn-northd -> ovn-controller:
+//	rows, logical flows, memory, processor time
 //
-// Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one Network of another
-// tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are joined by mode Routed, and
-// among a thousand Networks single ones begin to use each other. At last one tenant changes policies without a pause, and then labels, while
-// another one makes pods. Nodes are names only, and pods are objects of the API, but for a few nodes on which Open vSwitch and ovn-controller run,
-// with one pod each. It prints a table; everything that it starts lives in temporary directories and ends with it.
+// Each tenant has a default Network, a second one, and a service Network that both use, all with the same addresses. Then one
+// Network of another tenant gets consumers: all at once, and at the full size some more, one by one. Then Networks of a third are
+// joined by mode Routed, and among a thousand Networks single ones begin to use each other. At last one tenant changes policies
+// without a pause, and then labels, while another one makes pods. Nodes are names only, and pods are objects of the API, but for
+// a few nodes on which Open vSwitch and ovn-controller run, with one pod each. It prints a table; everything that it starts lives
+// in temporary directories and ends with it.
 //
 // The environment names the programs that are not ours, as for the tests: ATOLL_KUBE_BIN, ATOLL_ETCD and ATOLL_OVN_PREFIX.
 package main
@@ -54,8 +56,10 @@ func main() {
 	flag.IntVar(&o.joined, "joined", 32, "Networks that mode Routed joins to each other")
 	flag.IntVar(&o.networks, "networks", 1000, "Networks that there are at least when single ones begin to use each other")
 	flag.IntVar(&o.edges, "edges", 5, "Networks that do so then in each way, one after the other")
-	flag.DurationVar(&o.settle, "settle", 35*time.Second, "how long nodes have nothing to do before their memory is read: they give back what they need no more after 30 s")
-	flag.DurationVar(&o.restless, "restless", time.Minute, "how long a tenant changes policies without a pause, and then labels, while others' pods are made; 0: not")
+	flag.DurationVar(&o.settle, "settle", 35*time.Second,
+		"how long nodes have nothing to do before their memory is read: they give back what they need no more after 30 s")
+	flag.DurationVar(&o.restless, "restless", time.Minute,
+		"how long a tenant changes policies without a pause, and then labels, while others' pods are made; 0: not")
 	flag.StringVar(&o.only, "only", "", "measure only this beside what tenants cost: consumers, joined or restless")
 	flag.Parse()
 	harness.Main("tenants", func(ctx context.Context) error {

@@ -80,7 +80,8 @@ func (m *measuring) synced(ctx context.Context) error {
 	return err
 }
 
-// settle waits until ovn-controllers that have nothing to do have given back what they need no more: they do so after 30 s (memory-trim.c of OVN).
+// settle waits until ovn-controllers that have nothing to do have given back what they need no more: they do so after 30 s
+// (memory-trim.c of OVN).
 func (m *measuring) settle(ctx context.Context) error {
 	if err := m.carried(ctx); err != nil {
 		return err

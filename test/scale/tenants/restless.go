@@ -169,7 +169,9 @@ func (m *measuring) calm(ctx context.Context, bindings *lab.Ports, pause time.Du
 			return ctx.Err()
 		}
 		m.made++
-		p := lab.Pod{Key: model.PodKey{Namespace: calmName, Name: fmt.Sprintf("pod-%d", m.made)}, Node: fmt.Sprintf("node-%03d", m.made%m.o.nodes)}
+		p := lab.Pod{
+			Key: model.PodKey{Namespace: calmName, Name: fmt.Sprintf("pod-%d", m.made)}, Node: fmt.Sprintf("node-%03d", m.made%m.o.nodes),
+		}
 		start := time.Now()
 		if err := m.CreatePod(ctx, p); err != nil {
 			return fmt.Errorf("make pod: %w", err)

@@ -16,8 +16,9 @@ func TestPrintRestless(t *testing.T) {
 	r := results{Processors: 2, Sizes: []size{{Tenants: 8}}, Restless: restless{Networks: 602, Spells: []spell{
 		{RowSeconds: []float64{0.01, 0.02, 0.03}, CarriedSeconds: []float64{0.1, 0.3, 0.2}, Northd: 0.05, Others: 0.5},
 		{
-			What: "changes labels of pods", RowSeconds: []float64{0.1}, CarriedSeconds: []float64{1, 1.5, 0.5}, ChangesASecond: 120, RequestsASecond: 150,
-			Refused: 0.2, Northd: 0.98, Missing: true, Controller: 0.25, AnewASecond: 2.5,
+			What: "changes labels of pods", RowSeconds: []float64{0.1}, CarriedSeconds: []float64{1, 1.5, 0.5}, ChangesASecond: 120,
+			RequestsASecond: 150,
+			Refused:         0.2, Northd: 0.98, Missing: true, Controller: 0.25, AnewASecond: 2.5,
 		},
 	}}}
 	var b strings.Builder
@@ -25,7 +26,8 @@ func TestPrintRestless(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"among 602 Networks", "pod 3 was not there then", "row median 0.020 s, at most 0.030 s; by northd median 0.200 s, at most 0.300 s", "0.5 of 2",
+		"among 602 Networks", "pod 3 was not there then", "row median 0.020 s, at most 0.030 s; by northd median 0.200 s, at most 0.300 s",
+		"0.5 of 2",
 		"another tenant changes labels of pods", "5.0 times the median, 5.0 times the longest", "120 changes/s, 20.0 % of 150 requests/s refused",
 		"northd 0.98, controller 0.25; 2.5 times/s all flows anew",
 	} {

@@ -145,7 +145,8 @@ func (r *restlessTenant) kinds() []kind {
 
 func (r *restlessTenant) nothing(context.Context) error { return nil }
 
-// policy makes a policy, or deletes one. Each lives for as long as some requests take: of one that is gone at once, the controller hears nothing.
+// policy makes a policy, or deletes one. Each lives for as long as some requests take: of one that is gone at once, the
+// controller hears nothing.
 func (r *restlessTenant) policy(ctx context.Context, worker, turn int) error {
 	p := policyFor(fmt.Sprintf("policy-%d-%d", worker, turn%atOnce), metav1.LabelSelector{}, worker, 1+turn%60000)
 	return r.alternate(ctx, p, turn/atOnce)
@@ -175,7 +176,9 @@ func (r *restlessTenant) alternate(ctx context.Context, p *networkingv1.NetworkP
 
 // policyFor isolates some pods, but for those with the worker's label at one port.
 func policyFor(name string, subject metav1.LabelSelector, worker, port int) *networkingv1.NetworkPolicy {
-	peers := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: labelOf(worker), Operator: metav1.LabelSelectorOpExists}}}
+	peers := metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: labelOf(worker), Operator: metav1.LabelSelectorOpExists}},
+	}
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: networkingv1.NetworkPolicySpec{PodSelector: subject, Ingress: []networkingv1.NetworkPolicyIngressRule{{
@@ -188,7 +191,9 @@ func policyFor(name string, subject metav1.LabelSelector, worker, port int) *net
 // policiesOfLabels makes a policy for each worker that isolates the pods with its label.
 func (r *restlessTenant) policiesOfLabels(ctx context.Context) error {
 	for w := range restlessWorkers {
-		subject := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: labelOf(w), Operator: metav1.LabelSelectorOpExists}}}
+		subject := metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: labelOf(w), Operator: metav1.LabelSelectorOpExists}},
+		}
 		if err := r.alternate(ctx, policyFor("labels-"+labelOf(w), subject, w, 80), 0); err != nil {
 			return fmt.Errorf("make policy: %w", err)
 		}

@@ -58,8 +58,8 @@ type consumers struct {
 	Nodes []held `json:"nodes"`
 }
 
-// nodeUse is what a node's ovn-controller holds: Cells are values of the southbound database, Flows those of Open vSwitch, Datapaths the routers and
-// switches of OVN that these are for.
+// nodeUse is what a node's ovn-controller holds: Cells are values of the southbound database, Flows those of Open vSwitch,
+// Datapaths the routers and switches of OVN that these are for.
 type nodeUse struct {
 	lab.Memory
 	Cells     int `json:"southboundCells"`
@@ -107,8 +107,8 @@ type edge struct {
 	Turns []turn `json:"turns"`
 }
 
-// turn is one of them: seconds from its object until its rows are in the northbound database, until ovn-northd has carried them on, and until its node
-// has them; and the processor time of each, in milliseconds.
+// turn is one of them: seconds from its object until its rows are in the northbound database, until ovn-northd has carried them
+// on, and until its node has them; and the processor time of each, in milliseconds.
 type turn struct {
 	RowsSeconds   float64 `json:"rowsSeconds"`
 	NorthdSeconds float64 `json:"northdSeconds"`
@@ -130,13 +130,16 @@ const linearWithin = 0.02
 
 // Print writes a table for people.
 func (r results) Print(to io.Writer) error {
-	t := harness.New(to, r.Processors, fmt.Sprintf("tenants with %d Networks of the same addresses and %d pods in each, %d nodes", perTenant, r.PodsPerNetwork, r.Nodes))
+	t := harness.New(to, r.Processors,
+		fmt.Sprintf("tenants with %d Networks of the same addresses and %d pods in each, %d nodes", perTenant, r.PodsPerNetwork, r.Nodes))
 	for _, s := range r.Sizes {
 		t.Figure(fmt.Sprintf("%d tenants more, to %d", s.Made, s.Tenants),
 			fmt.Sprintf("Ready, with pods, in %.1f s; carried by northd in %.1f s", s.ReadySeconds, s.CarriedSeconds), s.Others)
 	}
-	t.Judged("rows per tenant", "linear", r.each("%.1f", func(s size) float64 { return s.RowsEach }), r.linear(func(s size) float64 { return s.RowsEach }), harness.Nobody)
-	t.Judged("logical flows per tenant", "linear", r.each("%.1f", func(s size) float64 { return s.FlowsEach }), r.linear(func(s size) float64 { return s.FlowsEach }), harness.Nobody)
+	t.Judged("rows per tenant", "linear", r.each("%.1f", func(s size) float64 { return s.RowsEach }),
+		r.linear(func(s size) float64 { return s.RowsEach }), harness.Nobody)
+	t.Judged("logical flows per tenant", "linear", r.each("%.1f", func(s size) float64 { return s.FlowsEach }),
+		r.linear(func(s size) float64 { return s.FlowsEach }), harness.Nobody)
 	t.Figure("northd per tenant", r.each("%.0f ms", func(s size) float64 { return s.NorthdEach }), harness.Nobody)
 	t.Figure("controller per tenant", r.each("%.1f ms", func(s size) float64 { return s.ControllerEach }), harness.Nobody)
 	if r.Consumers.Consumers > 0 {
@@ -153,12 +156,15 @@ func (r results) Print(to io.Writer) error {
 func (c consumers) print(t harness.Table) {
 	t.Gap()
 	t.Figure(fmt.Sprintf("%d consumers of one Network", c.Consumers), fmt.Sprintf("all in %.1f s", c.Seconds), c.Others)
-	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.NorthdEach), c.NorthdEach < mostNorthd, harness.Nobody)
+	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms", c.NorthdEach), c.NorthdEach < mostNorthd,
+		harness.Nobody)
 	t.Figure("  each", fmt.Sprintf("%.1f rows, %.1f logical flows", c.RowsEach, c.FlowsEach), harness.Nobody)
 	sorted := slices.Sorted(slices.Values(c.MoreSeconds))
 	t.Figure(fmt.Sprintf("one more, after %d (%d times)", c.Consumers, len(sorted)),
 		fmt.Sprintf("median %.2f s, at most %.2f s; %.1f logical flows", sorted[len(sorted)/2], sorted[len(sorted)-1], c.MoreFlows), c.MoreOthers)
-	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd), fmt.Sprintf("%.1f ms, of which %.1f for being awaited", c.MoreNorthd, c.SyncNorthd), c.MoreNorthd-c.SyncNorthd < mostNorthd, harness.Nobody)
+	t.Judged("  northd for each", fmt.Sprintf("under %.0f ms", mostNorthd),
+		fmt.Sprintf("%.1f ms, of which %.1f for being awaited", c.MoreNorthd, c.SyncNorthd), c.MoreNorthd-c.SyncNorthd < mostNorthd,
+		harness.Nobody)
 	t.Gap()
 	for i, n := range c.Nodes {
 		what, use := "ovn-controller of a node with a pod of "+n.PodOf, n.memory()
@@ -179,7 +185,8 @@ func (j joined) print(t harness.Table) {
 		joints
 	}{{fmt.Sprintf("%d Networks joined to each other", j.Networks), j.All}, {"one pair more", j.One}} {
 		t.Figure(pairs.what, fmt.Sprintf("all in %.1f s", pairs.Seconds), pairs.Others)
-		t.Figure("  each pair", fmt.Sprintf("northd %.1f ms, %.1f rows, %.1f logical flows", pairs.NorthdEach, pairs.RowsEach, pairs.FlowsEach), harness.Nobody)
+		t.Figure("  each pair", fmt.Sprintf("northd %.1f ms, %.1f rows, %.1f logical flows", pairs.NorthdEach, pairs.RowsEach, pairs.FlowsEach),
+			harness.Nobody)
 	}
 	t.Figure("ovn-controller of a node with a pod of one", j.Node.memory(), harness.Nobody)
 	t.Figure("  it has", j.Node.things(), harness.Nobody)
@@ -204,11 +211,13 @@ func (e edges) print(t harness.Table) {
 }
 
 func (h held) memory() string {
-	return fmt.Sprintf("%.1f MB, at most %.1f; %.1f before (its share of pages: %.1f, %.1f)", h.After.ResidentMB, h.After.MostMB, h.Before.ResidentMB, h.After.ProportionalMB, h.Before.ProportionalMB)
+	return fmt.Sprintf("%.1f MB, at most %.1f; %.1f before (its share of pages: %.1f, %.1f)", h.After.ResidentMB, h.After.MostMB,
+		h.Before.ResidentMB, h.After.ProportionalMB, h.Before.ProportionalMB)
 }
 
 func (h held) things() string {
-	return fmt.Sprintf("%d datapaths, %d flows, %d southbound values; before %d, %d, %d", h.After.Datapaths, h.After.Flows, h.After.Cells, h.Before.Datapaths, h.Before.Flows, h.Before.Cells)
+	return fmt.Sprintf("%d datapaths, %d flows, %d southbound values; before %d, %d, %d", h.After.Datapaths, h.After.Flows, h.After.Cells,
+		h.Before.Datapaths, h.Before.Flows, h.Before.Cells)
 }
 
 // middle is the median of a figure of all turns.

@@ -15,12 +15,19 @@ func TestPrint(t *testing.T) {
 			{Tenants: 100, Made: 50, RowsEach: 100.5, FlowsEach: 330, ReadySeconds: 2, CarriedSeconds: 4},
 		},
 		Consumers: consumers{Consumers: 20, Seconds: 1.5, NorthdEach: 5, MoreSeconds: []float64{0.3, 0.1, 0.2}, MoreNorthd: 51, Nodes: []held{
-			{PodOf: "a consumer", Before: nodeUse{Memory: lab.Memory{ResidentMB: 20, ProportionalMB: 10}}, After: nodeUse{Memory: lab.Memory{ResidentMB: 61, ProportionalMB: 11, MostMB: 70}, Flows: 7}},
+			{
+				PodOf: "a consumer", Before: nodeUse{Memory: lab.Memory{ResidentMB: 20, ProportionalMB: 10}},
+				After: nodeUse{Memory: lab.Memory{ResidentMB: 61, ProportionalMB: 11, MostMB: 70}, Flows: 7},
+			},
 			{PodOf: "the provider", After: nodeUse{Memory: lab.Memory{ResidentMB: 62}}, MoreMilliseconds: 2.5},
 		}},
 		Joined: joined{Networks: 4, Node: held{After: nodeUse{Datapaths: 12}}},
 		Edges: edges{Networks: 90, Kinds: []edge{
-			{What: "by face", Turns: []turn{{RowsSeconds: 3, Northd: 70, Others: 0.5}, {RowsSeconds: 1, Northd: 60, Others: 1.5}, {RowsSeconds: 2, Northd: 50, Node: 1}}},
+			{
+				What: "by face", Turns: []turn{
+					{RowsSeconds: 3, Northd: 70, Others: 0.5}, {RowsSeconds: 1, Northd: 60, Others: 1.5}, {RowsSeconds: 2, Northd: 50, Node: 1},
+				},
+			},
 			{What: "by face", Ends: true, Turns: []turn{{NodeSeconds: 4}}},
 		}},
 	}

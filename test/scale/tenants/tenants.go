@@ -50,7 +50,8 @@ func (m *measuring) used(ctx context.Context) (out usage, err error) {
 		return out, err
 	}
 	for _, table := range []string{
-		"Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Router_Policy", "Logical_Switch", "Logical_Switch_Port", "Load_Balancer",
+		"Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Router_Policy", "Logical_Switch", "Logical_Switch_Port",
+		"Load_Balancer",
 		"Load_Balancer_Group", "ACL", "Port_Group", "Address_Set",
 	} {
 		text, err := m.Database.NBCtl(ctx, "--timeout=120", "--bare", "--columns=_uuid", "list", table)
@@ -212,7 +213,8 @@ func (m *measuring) make(ctx context.Context, pods int, networks ...*v1alpha1.Ne
 }
 
 func (m *measuring) namespace(ctx context.Context, name string, labels map[string]string) error {
-	_, err := m.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	_, err := m.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}},
+		metav1.CreateOptions{})
 	return err
 }
 

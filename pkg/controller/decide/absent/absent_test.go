@@ -26,8 +26,9 @@ func (a *around) On(node string) bool { return a.pods[node] }
 // Lacks implements Present.
 func (a *around) Lacks() bool { return a.lacks }
 
-// TestAListedNodeIsThere: whatever happens to Nodes, to pods and to the list of nodes that are shut out, and whenever, all others see a Node that is listed as it is
-// listed. One that is not listed they see as gone, or not at all: not when it is shut out, has no pods, or has gone for too long.
+// TestAListedNodeIsThere: whatever happens to Nodes, to pods and to the list of nodes that are shut out, and whenever, all others
+// see a Node that is listed as it is listed. One that is not listed they see as gone, or not at all: not when it is shut out, has
+// no pods, or has gone for too long.
 func TestAListedNodeIsThere(t *testing.T) {
 	t.Parallel()
 	names := []string{"n1", "n2", "n3"}

@@ -82,8 +82,8 @@ func TestAPodThatVanishes(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatNodesKeep: a pod that left the Service keeps its connections while it is there. A pod that was seen to end has told its clients. An address that
-// another pod of the Service has by now is not forgotten.
+// TestConnectionsThatNodesKeep: a pod that left the Service keeps its connections while it is there. A pod that was seen to end
+// has told its clients. An address that another pod of the Service has by now is not forgotten.
 func TestConnectionsThatNodesKeep(t *testing.T) {
 	t.Parallel()
 	v, p := newVanishing(), backend("p", 1)
@@ -114,8 +114,8 @@ func TestConnectionsThatNodesKeep(t *testing.T) {
 	}
 }
 
-// TestManyPodsThatVanish: nodes forget so many at a time, of a tenant and of all; the last places are for tenants that have none. Others wait for room, and
-// those of an owner that is deleted leave some.
+// TestManyPodsThatVanish: nodes forget so many at a time, of a tenant and of all; the last places are for tenants that have none.
+// Others wait for room, and those of an owner that is deleted leave some.
 func TestManyPodsThatVanish(t *testing.T) {
 	t.Parallel()
 	v := newVanishing()

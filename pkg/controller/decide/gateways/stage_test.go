@@ -98,7 +98,8 @@ func newWorld(t *testing.T, shared string) *world {
 	w.Stage = gateways.New(w.World, order.Stage("claims"), order.Stage("gateways"))
 	w.pass(t, "the cluster comes", model.Changes{Classes: map[string]*model.GatewayClass{"atoll": {Name: "atoll", UID: "class"}}}, func() {
 		w.Cluster.TakeNamespaces(map[string]*model.Namespace{
-			"r": {Name: "r", Labels: map[string]string{model.LabelNetwork: "red"}}, "b": {Name: "b", Labels: map[string]string{model.LabelNetwork: "blue"}},
+			"r": {Name: "r", Labels: map[string]string{model.LabelNetwork: "red"}},
+			"b": {Name: "b", Labels: map[string]string{model.LabelNetwork: "blue"}},
 			"l": {Name: "l", Labels: map[string]string{model.LabelNetwork: "leaf"}},
 		})
 		w.Virtual.Serve("red", ledger.Serving{UID: "uid"})
@@ -208,7 +209,8 @@ func TestAGatewayKeepsWhatItsStatusSays(t *testing.T) {
 	w.pass(t, "it makes no sense", come(broken), nothing, "former", "old")
 	w.have(t, "another one gets it", map[string]string{"former": model.ReasonInvalid, "old": "198.18.0.1"})
 	w.pass(t, "both change", model.Changes{Gateways: map[model.GatewayKey]*model.Gateway{
-		{Namespace: "r", Name: "former"}: gateway("former", 5), {Namespace: "r", Name: "old"}: nil, {Namespace: "r", Name: "new"}: gateway("new", 2),
+		{Namespace: "r", Name: "former"}: gateway("former", 5), {Namespace: "r", Name: "old"}: nil, {Namespace: "r", Name: "new"}: gateway("new",
+			2),
 	}}, nothing, "former", "new")
 	w.have(t, "it has what it had", map[string]string{"former": "198.18.0.1", "new": model.ReasonAddressNotAssigned})
 	again := gateway("former", 7, "198.18.0.2")
@@ -296,7 +298,8 @@ func TestAGatewayIsLookedAtForWhatItLookedAt(t *testing.T) {
 	if _, wanted := w.Graph.Facts(nb.GatewayOwner("r", "front")); wanted || len(w.routes["route"].Parents) != 0 {
 		t.Error("a Gateway of nobody's class has rows, or a route hears of it")
 	}
-	w.pass(t, "it comes again", model.Changes{Classes: map[string]*model.GatewayClass{"atoll": {Name: "atoll", UID: "class"}}}, nothing, "back", "front")
+	w.pass(t, "it comes again", model.Changes{Classes: map[string]*model.GatewayClass{"atoll": {Name: "atoll", UID: "class"}}}, nothing,
+		"back", "front")
 	if got := w.statuses["front"].Conditions[1].Reason; got != model.ReasonPending {
 		t.Errorf("with a class again it says %s, of rows that nobody has refused", got)
 	}
@@ -318,7 +321,9 @@ func TestWhoIsBeyondTheQuota(t *testing.T) {
 		labels := map[string]string{model.LabelNetwork: "red", model.LabelTenant: "somebody"}
 		w.Cluster.TakeNamespaces(map[string]*model.Namespace{"r": {Name: "r", Labels: labels}})
 	}, "middle", "young", "youngest")
-	w.have(t, "the oldest is served", map[string]string{"middle": "198.18.0.1", "young": model.ReasonQuotaExceeded, "youngest": model.ReasonQuotaExceeded})
+	w.have(t, "the oldest is served", map[string]string{
+		"middle": "198.18.0.1", "young": model.ReasonQuotaExceeded, "youngest": model.ReasonQuotaExceeded,
+	})
 	w.pass(t, "the oldest goes", gone("middle"), nothing, "young")
 	w.have(t, "the next is served", map[string]string{"young": "198.18.0.2", "youngest": model.ReasonQuotaExceeded})
 	w.pass(t, "an older one comes", come(gateway("old", 1)), nothing, "old", "young")

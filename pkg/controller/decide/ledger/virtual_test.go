@@ -49,7 +49,9 @@ func (b *book) serve(uid, own string) {
 func serviceNamed(name string) nb.Owner { return nb.ServiceOwner("r", name) }
 
 func (b *book) claim(name string, age int, asked ...string) {
-	c := ledger.Claim{UID: name, Network: "red", NetworkUID: "uid", Created: time.Unix(int64(age), 0), IPv4: ledger.Wish{Otherwise: ledger.Any}}
+	c := ledger.Claim{
+		UID: name, Network: "red", NetworkUID: "uid", Created: time.Unix(int64(age), 0), IPv4: ledger.Wish{Otherwise: ledger.Any},
+	}
 	for _, a := range asked {
 		c.IPv4.Asked, c.IPv4.Otherwise = append(c.IPv4.Asked, netip.MustParseAddr(a)), ledger.Kept
 	}
@@ -133,7 +135,8 @@ func TestWhatWasGivenIsHeldFirst(t *testing.T) {
 	b.want(t, "it is full", map[string]string{"d": "10.9.0.6", "e": "waits"})
 	b.serve("uid", "10.9.0.0/28")
 	b.Settle()
-	b.want(t, "whoever waits gets an address when the range grows, and those that wait for one wait on", map[string]string{"e": "10.9.0.7", "new": "waits"})
+	b.want(t, "whoever waits gets an address when the range grows, and those that wait for one wait on",
+		map[string]string{"e": "10.9.0.7", "new": "waits"})
 	b.Withdraw(serviceNamed("former"))
 	b.Settle()
 	b.want(t, "until it is free", map[string]string{"new": "10.9.0.1"})
@@ -170,7 +173,9 @@ func TestSharedRangesServeWhereTheNetworkHasNone(t *testing.T) {
 	}
 	b.Claim(serviceNamed("six"), both)
 	b.Settle()
-	b.want(t, "who may not share has addresses of the Network's own", map[string]string{"own": "10.9.0.1", "both": "10.9.0.2 fd00:18::1", "six": "waits"})
+	b.want(t, "who may not share has addresses of the Network's own", map[string]string{
+		"own": "10.9.0.1", "both": "10.9.0.2 fd00:18::1", "six": "waits",
+	})
 	if _, grant, _ := b.GrantTo(serviceNamed("six")); grant.Refusals[0].Outcome != alloc.Outside {
 		t.Errorf("of an address of the shared range it hears %v", grant.Refusals[0].Outcome)
 	}

@@ -25,12 +25,27 @@ func TestIncludes(t *testing.T) {
 		{"one, and all", model.CompatiblePeer{Network: "red"}, model.CompatiblePeer{All: true}, false},
 		{"a tenant's, and all", model.CompatiblePeer{Tenant: "acme"}, model.CompatiblePeer{Tenant: "acme", All: true}, false},
 		{"a Network of a tenant's name", model.CompatiblePeer{Tenant: "acme"}, model.CompatiblePeer{Network: "acme"}, false},
-		{"routed, and by faces", model.CompatiblePeer{Network: "red", Mode: model.Routed}, model.CompatiblePeer{Network: "red", Mode: model.ByFace}, true},
-		{"by faces, and routed", model.CompatiblePeer{Network: "red", Mode: model.ByFace}, model.CompatiblePeer{Network: "red", Mode: model.Routed}, false},
+		{
+			"routed, and by faces",
+			model.CompatiblePeer{Network: "red", Mode: model.Routed},
+			model.CompatiblePeer{Network: "red", Mode: model.ByFace},
+			true,
+		},
+		{
+			"by faces, and routed",
+			model.CompatiblePeer{Network: "red", Mode: model.ByFace},
+			model.CompatiblePeer{Network: "red", Mode: model.Routed},
+			false,
+		},
 		{"no mode, and by faces", model.CompatiblePeer{Network: "red"}, model.CompatiblePeer{Network: "red", Mode: model.ByFace}, true},
 		{"with addresses, and without", model.CompatiblePeer{Network: "red", Addresses: true}, model.CompatiblePeer{Network: "red"}, true},
 		{"without addresses, and with", model.CompatiblePeer{Network: "red"}, model.CompatiblePeer{Network: "red", Addresses: true}, false},
-		{"routed, and with addresses by faces", model.CompatiblePeer{Network: "red", Mode: model.Routed}, model.CompatiblePeer{Network: "red", Addresses: true}, false},
+		{
+			"routed, and with addresses by faces",
+			model.CompatiblePeer{Network: "red", Mode: model.Routed},
+			model.CompatiblePeer{Network: "red", Addresses: true},
+			false,
+		},
 		{"all by faces, and one routed", model.CompatiblePeer{All: true}, model.CompatiblePeer{Network: "red", Mode: model.Routed}, false},
 	}
 	for _, test := range tests {
@@ -90,7 +105,8 @@ func TestKeepSubnets(t *testing.T) {
 	}
 }
 
-// TestKeepAllowsNoMoreThanEither: whatever an owner changes, what is kept of it was there before, and is wanted now. What adds nothing is kept whole.
+// TestKeepAllowsNoMoreThanEither: whatever an owner changes, what is kept of it was there before, and is wanted now. What adds
+// nothing is kept whole.
 func TestKeepAllowsNoMoreThanEither(t *testing.T) {
 	dice := rand.New(rand.NewPCG(7, 0))
 	some := func(all ...string) (out []string) {
@@ -120,7 +136,9 @@ func TestKeepAllowsNoMoreThanEither(t *testing.T) {
 		}
 		for _, name := range some("red", "blue", "") {
 			mode := []model.CompatibilityMode{model.ByFace, model.Routed}[dice.IntN(2)]
-			n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{Network: name, All: name == "", Addresses: dice.IntN(2) == 0, Mode: mode})
+			n.CompatibleWith = append(n.CompatibleWith, model.CompatiblePeer{
+				Network: name, All: name == "", Addresses: dice.IntN(2) == 0, Mode: mode,
+			})
 		}
 		return n
 	}

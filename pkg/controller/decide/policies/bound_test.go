@@ -29,8 +29,8 @@ func naming(subject string, rules int) *model.Policy {
 	return p
 }
 
-// TestNumbersBeyondTheBoundAreSaidOnce: pods give a policy's port more numbers than are read, and its pods stay isolated. The controls are fewer numbers, before and
-// after.
+// TestNumbersBeyondTheBoundAreSaidOnce: pods give a policy's port more numbers than are read, and its pods stay isolated. The
+// controls are fewer numbers, before and after.
 func TestNumbersBeyondTheBoundAreSaidOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

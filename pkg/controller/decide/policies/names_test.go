@@ -15,7 +15,8 @@ import (
 // told counts how often it is told of a pod.
 type told map[model.PodKey]int
 
-// TestNamesAreCountedTogether: a policy that asks for a thousand names has each pod looked at once. All of its names are counted, and none is when it asks for others.
+// TestNamesAreCountedTogether: a policy that asks for a thousand names has each pod looked at once. All of its names are counted,
+// and none is when it asks for others.
 func TestNamesAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	const names = 1000
@@ -23,7 +24,8 @@ func TestNamesAreCountedTogether(t *testing.T) {
 	topic := func() *pass.Topic[string] { return pass.NewTopic[string](order.Stage("cluster")) }
 	stage := order.Stage("policies")
 	s := New(cluster.New(cluster.Settings{}, order.Stage("cluster")), World{
-		PortChanged: pass.NewTopic[model.PodKey](order.Stage("cluster")), ServedChanged: topic(), AnswersChanged: topic(), SeenChanged: topic(), Networks: alone{},
+		PortChanged: pass.NewTopic[model.PodKey](order.Stage("cluster")), ServedChanged: topic(), AnswersChanged: topic(), SeenChanged: topic(),
+		Networks: alone{},
 	}, graph.New(), stage)
 	looked := told{}
 	s.GroupsChanged.Follow(stage, func(key model.PodKey) { looked[key]++ })

@@ -82,8 +82,9 @@ func newBench(t testing.TB) *bench {
 	order := pass.NewOrder("cluster", "policies")
 	stage := order.Stage("policies")
 	w := &world{
-		network: model.Network{Name: "red", UID: "red-uid", Type: model.VPC}, others: map[string]*model.Network{}, peers: map[string][2][]string{},
-		pods: map[model.PodKey]*model.Pod{}, attachments: map[model.PodKey]*model.Attachment{},
+		network: model.Network{Name: "red", UID: "red-uid", Type: model.VPC}, others: map[string]*model.Network{},
+		peers: map[string][2][]string{},
+		pods:  map[model.PodKey]*model.Pod{}, attachments: map[model.PodKey]*model.Attachment{},
 	}
 	b := &bench{
 		world: w, t: t, graph: graph.New(), cluster: cluster.New(cluster.Settings{}, order.Stage("cluster")),
@@ -92,7 +93,8 @@ func newBench(t testing.TB) *bench {
 	networks := func() *pass.Topic[string] { return pass.NewTopic[string](order.Stage("cluster")) }
 	b.served = networks()
 	b.Stage = policies.New(b.cluster, policies.World{
-		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: b.served, AnswersChanged: networks(), SeenChanged: networks(),
+		Networks: w, Pods: w, Services: w, Sink: w, PortChanged: b.ports, ServedChanged: b.served, AnswersChanged: networks(),
+		SeenChanged: networks(),
 	}, b.graph, stage)
 	b.GroupsChanged.Follow(stage, func(key model.PodKey) { b.told[key] = struct{}{} })
 	b.JudgingChanged.Follow(stage, func(name string) { b.judging = append(b.judging, name) })
@@ -109,7 +111,9 @@ func (b *bench) attachTo(network, name, address string, labels map[string]string
 	key := model.PodKey{Namespace: "team", Name: name}
 	b.pods[key] = &model.Pod{Key: key, UID: name, Labels: labels}
 	b.attachments[key] = &model.Attachment{
-		PodUID: name, Network: network, NetworkUID: network + "-uid", Subnet: "front", Addresses: []netip.Prefix{netip.MustParsePrefix(address + "/24")},
+		PodUID: name, Network: network, NetworkUID: network + "-uid", Subnet: "front", Addresses: []netip.Prefix{
+			netip.MustParsePrefix(address + "/24"),
+		},
 	}
 	b.cluster.PodsIn.Add(key.Namespace, key)
 	b.ports.Changed(key)
@@ -154,7 +158,9 @@ func (b *bench) wantTold(when string, keys ...model.PodKey) {
 }
 
 func app(name string) match.Pods {
-	return match.Pods{Namespace: "team", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{name}}}}}
+	return match.Pods{
+		Namespace: "team", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{name}}}},
+	}
 }
 
 // isolated lets pods of an application receive from those of another only.

@@ -23,8 +23,8 @@ func (b *bench) step(p *model.Policy) {
 	clear(b.told)
 }
 
-// TestSelectorsHoldPodsOfTheirNetworksOnly: a policy with many selectors of all pods holds nothing of pods of other Networks. The controls are its
-// own Network, and a policy that selects a pod of the other one, too.
+// TestSelectorsHoldPodsOfTheirNetworksOnly: a policy with many selectors of all pods holds nothing of pods of other Networks. The
+// controls are its own Network, and a policy that selects a pod of the other one, too.
 func TestSelectorsHoldPodsOfTheirNetworksOnly(t *testing.T) {
 	t.Parallel()
 	const peers, here, there = 50, 3, 100
@@ -64,7 +64,8 @@ func TestSelectorsHoldPodsOfTheirNetworksOnly(t *testing.T) {
 	}
 }
 
-// TestASubjectThatBecomesAPeerIsNarrowed: a selector holds pods of all Networks while it is a subject, and in its own one the database's rows need it for longer.
+// TestASubjectThatBecomesAPeerIsNarrowed: a selector holds pods of all Networks while it is a subject, and in its own one the
+// database's rows need it for longer.
 func TestASubjectThatBecomesAPeerIsNarrowed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -87,7 +88,8 @@ func TestASubjectThatBecomesAPeerIsNarrowed(t *testing.T) {
 	b.wantPairs("its rows, too", 0)
 }
 
-// TestSelectorsHoldPodsOfPeers: pods of a Network that reaches red are held for the rules about what is received, from the moment when it may, and no longer.
+// TestSelectorsHoldPodsOfPeers: pods of a Network that reaches red are held for the rules about what is received, from the moment
+// when it may, and no longer.
 func TestSelectorsHoldPodsOfPeers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

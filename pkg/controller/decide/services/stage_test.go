@@ -70,7 +70,8 @@ func newWorld() *world {
 	w.Stage = services.New(w.World, nobody{}, order.Stage("claims"), stage)
 	w.Compiled.Follow(stage, func(key model.ServiceKey) { w.compiled = append(w.compiled, key.Name) })
 	w.networks["red"] = services.Network{
-		Model: &model.Network{Name: "red", UID: "uid", Type: model.VPC, Tenant: "somebody"}, Serves: true, Layout: compile.Layout{Name: "red", UID: "uid"},
+		Model: &model.Network{Name: "red", UID: "uid", Type: model.VPC, Tenant: "somebody"}, Serves: true,
+		Layout: compile.Layout{Name: "red", UID: "uid"},
 	}
 	return w
 }
@@ -99,7 +100,9 @@ func TestAServiceIsLookedAtForWhatItLookedAt(t *testing.T) {
 		slice := model.SliceKey{Namespace: "r", Name: name}
 		ports := []model.ServicePort{{Protocol: model.TCP, Port: 80}}
 		w.Catalog.Take(
-			map[model.ServiceKey]*model.Service{key: {Key: key, UID: name, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")}, Ports: ports}},
+			map[model.ServiceKey]*model.Service{
+				key: {Key: key, UID: name, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")}, Ports: ports},
+			},
 			map[model.SliceKey]*model.Slice{slice: {
 				Key: slice, Service: name, Endpoints: endpoints, Ports: []model.SlicePort{{Protocol: model.TCP, Port: 8080}},
 			}},
@@ -135,7 +138,8 @@ func TestAServiceIsLookedAtForWhatItLookedAt(t *testing.T) {
 	}, "host")
 	w.pass(t, "both go", func() {
 		for _, name := range []string{"web", "host"} {
-			w.Catalog.Take(map[model.ServiceKey]*model.Service{{Namespace: "r", Name: name}: nil}, map[model.SliceKey]*model.Slice{{Namespace: "r", Name: name}: nil})
+			w.Catalog.Take(map[model.ServiceKey]*model.Service{{Namespace: "r", Name: name}: nil},
+				map[model.SliceKey]*model.Slice{{Namespace: "r", Name: name}: nil})
 		}
 	}, "host", "web")
 	w.pass(t, "nobody looks any more", func() {
@@ -167,7 +171,9 @@ func TestWhoIsBeyondTheQuota(t *testing.T) {
 	}
 	w.pass(t, "four come", func() {
 		bound(2)()
-		w.Cluster.TakeNamespaces(map[string]*model.Namespace{"r": {Name: "r", Labels: map[string]string{model.LabelNetwork: "red", model.LabelTenant: "somebody"}}})
+		w.Cluster.TakeNamespaces(map[string]*model.Namespace{
+			"r": {Name: "r", Labels: map[string]string{model.LabelNetwork: "red", model.LabelTenant: "somebody"}},
+		})
 		for age, name := range []string{"one", "two", "three", "four"} {
 			w.Catalog.Take(map[model.ServiceKey]*model.Service{key(name): {
 				Key: key(name), UID: name, Created: time.Unix(int64(age), 0), ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},

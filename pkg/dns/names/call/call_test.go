@@ -73,7 +73,9 @@ func TestCall(t *testing.T) {
 	defer serve(t, socket, second)()
 	// The first one ends, and leaves the socket to the second.
 	stopFirst()
-	for what, err := range map[string]error{"look": client.Look(t.Context()), "leave": client.Leave(t.Context(), "abc"), "ready": client.Ready(t.Context())} {
+	for what, err := range map[string]error{
+		"look": client.Look(t.Context()), "leave": client.Leave(t.Context(), "abc"), "ready": client.Ready(t.Context()),
+	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
