@@ -141,7 +141,8 @@ func (p *program) serve(ctx context.Context) error {
 	north := ovsdb.Asker{Config: northbound, Database: ovsdb.NorthboundDatabase}
 	south := ovsdb.Asker{Config: southbound, Database: ovsdb.SouthboundDatabase}
 	from := snapshot.Sources{
-		Source: "atoll-inspect " + p.node, Client: p.client, Held: p.held, Northbound: &north, Southbound: &south, Mirror: mirror, Settings: p.known,
+		Source: "atoll-inspect " + p.node, Client: p.client, Held: p.held, Northbound: &north, Southbound: &south, Mirror: mirror,
+		Settings: p.known,
 	}
 	dir := p.dir(asking)
 	return inspectapi.Serve(ctx, build.ScrapeAddress(p.address, inspectPort), inspectapi.Config{

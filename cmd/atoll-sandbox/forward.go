@@ -11,7 +11,8 @@ import (
 	"github.com/atoll-net/atoll/test/sandbox"
 )
 
-// forwardCommand is for programs that listen in the control plane's network, such as atoll ui, whose page a browser of the machine is to show.
+// forwardCommand is for programs that listen in the control plane's network, such as atoll ui, whose page a browser of the
+// machine is to show.
 func forwardCommand(opts *sandbox.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "forward PORT",

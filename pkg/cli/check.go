@@ -81,8 +81,9 @@ func runCheck(ctx context.Context, o checkOptions, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	query := check.Query{
-		Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress), Node: o.node, Switch: o.ovsAddress, Settle: o.settle,
-		Nodes: o.nbAddress == "", Repair: o.repair,
+		Kubeconfig: o.kubeconfig, Northbound: addresses(o.nbAddress), Southbound: addresses(o.sbAddress), Node: o.node, Switch: o.ovsAddress,
+		Settle: o.settle,
+		Nodes:  o.nbAddress == "", Repair: o.repair,
 	}
 	report, err := check.Run(ctx, query)
 	if err != nil {

@@ -232,7 +232,10 @@ func explanationTable(text *strings.Builder, e explain.Explanation, wide bool) {
 			fmt.Fprintf(text, "  and %d more (-o json has all)\n", len(e.Drift)-maxDrift)
 			break
 		}
-		fmt.Fprintf(text, "  %s\n", snapshot.Printable(strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
+		fmt.Fprintf(text,
+			"  %s\n",
+			snapshot.Printable(
+				strings.TrimSpace(fmt.Sprintf("%s: %s %s %s, want %s, have %s", d.Owner, d.Kind, d.Object, d.Column, cell(d.Want), cell(d.Have)))))
 	}
 	for i, row := range e.Raw {
 		if i == 0 {

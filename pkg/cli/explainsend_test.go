@@ -22,7 +22,9 @@ func TestExplainSends(t *testing.T) {
 	}
 	answer := func(change func(*api.ExplanationStatus)) string {
 		e := read[explain.Explanation](t, text)
-		s := api.ExplanationStatus{Reached: true, Sources: e.Sources, Sent: e.Sent, Ways: []api.ExplanationWay{{Dialled: "10.96.1.0:80", To: "pod red/db", Reached: true}}}
+		s := api.ExplanationStatus{
+			Reached: true, Sources: e.Sources, Sent: e.Sent, Ways: []api.ExplanationWay{{Dialled: "10.96.1.0:80", To: "pod red/db", Reached: true}},
+		}
 		if change != nil {
 			change(&s)
 		}

@@ -155,7 +155,8 @@ func whyNotFlows(command string, scope client.FlowScope, err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrPartial):
 		return err
-	case scope == client.FlowScope{} && strings.Contains(err.Error(), "cannot list resource"), scope == client.FlowScope{} && strings.Contains(err.Error(), "cannot watch resource"):
+	case scope == client.FlowScope{} && strings.Contains(err.Error(), "cannot list resource"), scope == client.FlowScope{} &&
+		strings.Contains(err.Error(), "cannot watch resource"):
 		return fmt.Errorf("%s: %w. Next: name a NETWORK of yours, or a namespace (-n)", command, err)
 	}
 	return whyNot(command, err)
@@ -207,5 +208,7 @@ func followFlows(
 }
 
 func flowsAnswer(list api.FlowList, q flows.Question, zone *time.Location) answered {
-	return answered{value: list, note: flows.Missing(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) }}
+	return answered{
+		value: list, note: flows.Missing(list.Status), table: func(text *strings.Builder, wide bool) { flowsTable(text, list, q, wide, zone) },
+	}
 }

@@ -71,7 +71,8 @@ func flowCells(f api.Flow, wide bool, zone *time.Location) []string {
 		layout = time.DateTime
 	}
 	cells := []string{
-		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(flows.PortWords(f), nothing), cmp.Or(f.Verdict, nothing),
+		f.Last.In(zone).Format(layout), cmp.Or(f.Network, nothing), placeText(f.From, wide), placeText(f.To, wide), cmp.Or(flows.PortWords(f),
+			nothing), cmp.Or(f.Verdict, nothing),
 		cmp.Or(f.Policy, nothing), fmt.Sprint(f.Connections),
 	}
 	if wide {

@@ -75,7 +75,8 @@ It ends with status 0 when every path is as expected, 1 when one is not, 2 when 
 // spec is what is asked for.
 func (o matrixOptions) spec(networks []string) (matrix.Spec, error) {
 	s := matrix.Spec{
-		Networks: networks, Tenant: o.tenant, Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, PodsPer: o.podsPer, Timeout: matrixWait, Settle: matrixSettle,
+		Networks: networks, Tenant: o.tenant, Protocol: model.Protocol(strings.ToLower(o.protocol)), Port: o.port, PodsPer: o.podsPer,
+		Timeout: matrixWait, Settle: matrixSettle,
 	}
 	if s.Protocol == "" {
 		s.Protocol = trace.ICMP

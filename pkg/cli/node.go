@@ -198,7 +198,8 @@ func shutOut(ctx context.Context, o shutOutOptions, node string, out io.Writer) 
 	if err := runner.Run(ctx, plan); err != nil {
 		return fmt.Errorf("shut node %s out: %w", node, err)
 	}
-	fmt.Fprintf(out, "node %s is shut out after %.1f s. What is left to do: docs/how-to/shut-out-a-node.md\n", node, time.Since(began).Seconds())
+	fmt.Fprintf(out, "node %s is shut out after %.1f s. What is left to do: docs/how-to/shut-out-a-node.md\n", node,
+		time.Since(began).Seconds())
 	return nil
 }
 

@@ -96,7 +96,8 @@ func differenceTable(text *strings.Builder, all []drift.Difference, kind, have s
 		if d.Node != "" {
 			place += " " + snapshot.Printable(d.Node)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", snapshot.Printable(d.Owner.String()), place, snapshot.Printable(string(d.Kind)), snapshot.Printable(object), cell(d.Want), cell(d.Have))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", snapshot.Printable(d.Owner.String()), place, snapshot.Printable(string(d.Kind)),
+			snapshot.Printable(object), cell(d.Want), cell(d.Have))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	if more := len(all) - maxLines; more > 0 {

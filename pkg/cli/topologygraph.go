@@ -42,7 +42,9 @@ func topologyGraph(all []api.Topology, folded bool) diagram.Graph {
 			if len(a.Peers) == 0 {
 				lines[0] += " without peers"
 			}
-			g.Boxes = append(g.Boxes, diagram.Box{ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(topology.PodsOf(a.Networks)), "pod")), Faint: true})
+			g.Boxes = append(g.Boxes, diagram.Box{
+				ID: id, Group: group, Lines: append(lines, whoseLine(tenant)+model.Count(int(topology.PodsOf(a.Networks)), "pod")), Faint: true,
+			})
 			for _, t := range a.Networks {
 				boxOf[t.Name] = id
 			}

@@ -59,7 +59,8 @@ func topologyTitle(all []api.Topology) string {
 			nodes[n.Node] = true
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(topology.PodsOf(all)), "pod"), model.Count(len(nodes), "node"))
+	return fmt.Sprintf("%s, %s, %s on %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"),
+		model.Count(int(topology.PodsOf(all)), "pod"), model.Count(len(nodes), "node"))
 }
 
 func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, p paint) {
@@ -77,7 +78,10 @@ func topologyTree(text *strings.Builder, all []api.Topology, folded, wide bool, 
 	root := branch{}
 	names, of := topology.ByTenant(all)
 	for _, tenant := range names {
-		b := branch{text: fmt.Sprintf("%s: %s, %s", p.as(bold, snapshot.Printable(topology.TenantWords(tenant))), model.Count(len(of[tenant]), "Network"), model.Count(int(topology.PodsOf(of[tenant])), "pod"))}
+		b := branch{
+			text: fmt.Sprintf("%s: %s, %s", p.as(bold, snapshot.Printable(topology.TenantWords(tenant))), model.Count(len(of[tenant]), "Network"),
+				model.Count(int(topology.PodsOf(of[tenant])), "pod")),
+		}
 		shown, alike := of[tenant], []topology.Alike(nil)
 		if folded {
 			shown, alike = topology.Fold(shown)
@@ -133,7 +137,9 @@ func networkBranch(t api.Topology, brief, wide bool, p paint) branch {
 	if s.Phase != "" {
 		about = append(about, p.as(stateColor(s.Phase), s.Phase))
 	}
-	b := branch{text: fmt.Sprintf("%s (%s): %s", p.as(bold, snapshot.Printable(t.Name)), strings.Join(about, ", "), podsText(s.Pods, s.Nodes, wide))}
+	b := branch{
+		text: fmt.Sprintf("%s (%s): %s", p.as(bold, snapshot.Printable(t.Name)), strings.Join(about, ", "), podsText(s.Pods, s.Nodes, wide)),
+	}
 	if brief {
 		if len(s.Peers) > 0 {
 			b.on = append(b.on, branch{text: peersText(s.Peers, wide, p)})

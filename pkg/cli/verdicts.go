@@ -87,7 +87,8 @@ func runVerdicts(ctx context.Context, o verdictsOptions, out, problems io.Writer
 		return nil
 	}
 	missing := strings.ReplaceAll(result.Unanswered.Error(), "\n", "; ")
-	_, err = fmt.Fprintf(problems, "atoll: not all is told. Missing are the counts of some agents: %s. Next: %s\n", missing, flows.LookAtAgents)
+	_, err = fmt.Fprintf(problems, "atoll: not all is told. Missing are the counts of some agents: %s. Next: %s\n", missing,
+		flows.LookAtAgents)
 	if err != nil {
 		return fmt.Errorf("write verdicts: %w", err)
 	}

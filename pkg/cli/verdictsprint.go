@@ -38,7 +38,8 @@ func verdictsTable(text *strings.Builder, v verdicts.Verdicts) {
 		table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 		fmt.Fprintln(table, "NETWORK\tPOLICY\tDIRECTION\tRULE\tVERDICT\tNODE\tPACKETS")
 		for _, r := range v.Rows {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", snapshot.Printable(cmp.Or(r.Network, "-")), snapshot.Printable(r.Policy), snapshot.Printable(r.Direction),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", snapshot.Printable(cmp.Or(r.Network, "-")), snapshot.Printable(r.Policy),
+				snapshot.Printable(r.Direction),
 				cell(r.Rule), snapshot.Printable(r.Verdict), snapshot.Printable(r.Node), r.Packets)
 		}
 		_ = table.Flush() // a strings.Builder takes everything

@@ -12,8 +12,9 @@ const (
 	repeatEvents = 5 * time.Minute
 	// rememberEvents is how many are remembered for that at least; at most it is twice as many.
 	rememberEvents = 4096
-	// A share of Events, of a namespace, a Tenant or the operator (shareOf): enough for all pods of a Deployment that fail at once, and in the long run
-	// a small part of eventsPerSecond, so that a tenant whose pods fail by thousands does not silence the others.
+	// A share of Events, of a namespace, a Tenant or the operator (shareOf): enough for all pods of a Deployment that fail at once,
+	// and in the long run a small part of eventsPerSecond, so that a tenant whose pods fail by thousands does not silence the
+	// others.
 	shareEventsPerSecond, shareEventsBurst = 1, 100
 	// rememberShares is of how many shares the use is known at least.
 	rememberShares = 1024
@@ -38,7 +39,8 @@ func newAllowance() *allowance {
 	}
 }
 
-// take reports whether something may be said now about an object: it was not said for a while, and the share that it is from is not used up. What may not be said is not remembered as said.
+// take reports whether something may be said now about an object: it was not said for a while, and the share that it is from is
+// not used up. What may not be said is not remembered as said.
 func (a *allowance) take(from string, s said) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -97,12 +97,15 @@ func newClients(cfg *rest.Config) (clients, error) {
 	}
 	return clients{
 		rbac: rbacClient.RESTClient(),
-		core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient, networking: networkingClient, policy: policyClient,
+		core: coreClient, discovery: discoveryClient, network: networkClient, gateway: gatewayClient, networking: networkingClient,
+		policy: policyClient,
 	}, nil
 }
 
 // newClient gives a client for the kinds of one version, which install makes known; what names them in errors.
-func newClient(cfg *rest.Config, transport *http.Client, what string, version schema.GroupVersion, install func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+func newClient(
+	cfg *rest.Config, transport *http.Client, what string, version schema.GroupVersion, install func(*runtime.Scheme) error,
+) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	if err := install(scheme); err != nil {
 		return nil, fmt.Errorf("register %s: %w", what, err)

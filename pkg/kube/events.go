@@ -23,8 +23,8 @@ const (
 	maxMessage = 1024
 )
 
-// events sends Events, Warnings unless they tell of something good, as far as the share goes that each is from. The recorder behind it joins what
-// repeats and drops what comes too fast.
+// events sends Events, Warnings unless they tell of something good, as far as the share goes that each is from. The recorder
+// behind it joins what repeats and drops what comes too fast.
 type events struct {
 	client      corev1client.EventsGetter
 	broadcaster record.EventBroadcaster
@@ -58,8 +58,8 @@ func (e *events) run(ctx context.Context) {
 // namespace default. The same words about the same object are not repeated for some minutes.
 func (w *Writer) Event(about model.ObjectRef, p model.Problem) { w.events.send(about, p) }
 
-// shareOf names the share of Events that one about an object is from: a namespace's or a Tenant's own, else that of all objects of its kind. Who writes
-// Networks of one Tenant takes nothing from others.
+// shareOf names the share of Events that one about an object is from: a namespace's or a Tenant's own, else that of all objects
+// of its kind. Who writes Networks of one Tenant takes nothing from others.
 func shareOf(about model.ObjectRef, p model.Problem) string {
 	if about.Namespace != "" {
 		return "namespace/" + about.Namespace

@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestTenantsDoNotSilenceOthers: what goes wrong in a Tenant's Networks, without an end, keeps no Event from others, and not the one that his isolation has changed. The
-// control is another Network of his.
+// TestTenantsDoNotSilenceOthers: what goes wrong in a Tenant's Networks, without an end, keeps no Event from others, and not the
+// one that his isolation has changed. The control is another Network of his.
 func TestTenantsDoNotSilenceOthers(t *testing.T) {
 	synctest.Test(t, silenceOthers)
 }
@@ -41,15 +41,17 @@ func silenceOthers(t *testing.T) {
 		problem model.Problem
 		want    int
 	}{
-		"another Network of the Tenant":    {network("r2", "one"), full, 0},
-		"the Tenant":                       {model.Tenant{Name: "one", UID: "t1"}.Ref(), full, 0},
-		"its isolation":                    {red, soft, 1},
-		"the isolation of the Tenant":      {model.Tenant{Name: "one", UID: "t1"}.Ref(), soft, 1},
-		"a Network of another Tenant":      {network("blue", "two"), full, 1},
-		"a Network of no Tenant":           {network("shared", ""), full, 1},
-		"another Tenant":                   {model.Tenant{Name: "two", UID: "t2"}.Ref(), full, 1},
-		"a Node":                           {model.Node{Name: "n1", UID: "n1"}.Ref(), full, 1},
-		"a ClusterNetworkPolicy":           {model.Policy{Key: model.PolicyKey{Kind: model.ClusterNetworkPolicy, Name: "p"}, UID: "p"}.Ref(), full, 1},
+		"another Network of the Tenant": {network("r2", "one"), full, 0},
+		"the Tenant":                    {model.Tenant{Name: "one", UID: "t1"}.Ref(), full, 0},
+		"its isolation":                 {red, soft, 1},
+		"the isolation of the Tenant":   {model.Tenant{Name: "one", UID: "t1"}.Ref(), soft, 1},
+		"a Network of another Tenant":   {network("blue", "two"), full, 1},
+		"a Network of no Tenant":        {network("shared", ""), full, 1},
+		"another Tenant":                {model.Tenant{Name: "two", UID: "t2"}.Ref(), full, 1},
+		"a Node":                        {model.Node{Name: "n1", UID: "n1"}.Ref(), full, 1},
+		"a ClusterNetworkPolicy": {
+			model.Policy{Key: model.PolicyKey{Kind: model.ClusterNetworkPolicy, Name: "p"}, UID: "p"}.Ref(), full, 1,
+		},
 		"a pod of a namespace of its name": {model.Pod{Key: model.PodKey{Namespace: "one", Name: "p"}, UID: "pod"}.Ref(), full, 1},
 	} {
 		before := len(recorder.Events)

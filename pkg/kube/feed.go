@@ -98,7 +98,8 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 		return cache.NewListWatchFromClient(c, resource, metav1.NamespaceAll, fields.Everything())
 	}
 	f.kinds = []kind{
-		kindOf(gather(f, events, "pods", cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods), f.pods, podKey, f.pod, f.podChanged),
+		kindOf(gather(f, events, "pods", cache.NewListWatchFromClient(core, "pods", metav1.NamespaceAll, pods), f.pods, podKey, f.pod,
+			f.podChanged),
 			f.pods, func(c *model.Changes) *map[model.PodKey]*model.Pod { return &c.Pods }),
 		watched(f, events, "namespaces", all(core, "namespaces"), newGathered[string](sameNamespace), byName, intake.Namespace,
 			func(c *model.Changes) *map[string]*model.Namespace { return &c.Namespaces }),
@@ -121,7 +122,8 @@ func NewFeed(cfg *rest.Config, opts Options) (*Feed, error) {
 			policyKey(model.ClusterNetworkPolicy), intake.ClusterNetworkPolicy, changedPolicies),
 	}
 	if opts.ShutOut {
-		lister := cache.NewListWatchFromClient(core, "configmaps", shutout.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, shutout.Name))
+		lister := cache.NewListWatchFromClient(core,
+			"configmaps", shutout.Namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, shutout.Name))
 		f.kinds = append(f.kinds, watched(f, events, "configmaps", lister, newGathered[string](same[model.ShutOut]), byName, intake.ShutOut,
 			func(c *model.Changes) *map[string]*model.ShutOut { return &c.ShutOut }))
 	}
@@ -165,8 +167,8 @@ func (f *Feed) Take() model.Changes {
 	return c
 }
 
-// Held is all that the cluster has, as far as it has been gathered, whoever has taken of it: for whoever looks on. The objects are not to be changed.
-// It costs a copy of the maps.
+// Held is all that the cluster has, as far as it has been gathered, whoever has taken of it: for whoever looks on. The objects
+// are not to be changed. It costs a copy of the maps.
 func (f *Feed) Held() model.Changes {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -214,7 +214,8 @@ func TestNodesReadAndWritten(t *testing.T) {
 	}
 	must(t, json.Unmarshal(body, n))
 	got := intake.Node(n)
-	if diff := cmp.Diff(&want, got.Assigned, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(&want, got.Assigned, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("what was written is not what is read (-want +got):\n%s", diff)
 	}
 	if len(got.Addresses) != 2 || got.Addresses[0].String() != "172.18.0.2" || got.Addresses[1].String() != "2001:db8::1" {

@@ -56,7 +56,8 @@ func Forward(ctx context.Context, cfg *rest.Config, to Daemon, port uint16) (add
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	ending, ready := make(chan struct{}), make(chan struct{})
 	var complaints strings.Builder
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, ending, ready, io.Discard, &complaints)
+	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, ending, ready, io.Discard,
+		&complaints)
 	if err != nil {
 		return "", nil, fmt.Errorf("forward a port to %s: %w", to.Pod, err)
 	}

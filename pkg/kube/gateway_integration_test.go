@@ -127,9 +127,13 @@ func TestStatusesOfGatewayAPI(t *testing.T) {
 		ObservedGeneration: 1, Conditions: accepted, Addresses: []netip.Addr{netip.MustParseAddr("198.18.0.1")},
 		Listeners: []model.ListenerStatus{{Name: "web", Kinds: []model.RouteKind{model.TCPRoute}, Attached: 1, Conditions: accepted}},
 	}
-	route := model.RouteStatus{ObservedGeneration: 1, Parents: []model.ParentStatus{{Parent: l.seen.Routes[tcp].Parents[0], Conditions: accepted}}}
+	route := model.RouteStatus{
+		ObservedGeneration: 1, Parents: []model.ParentStatus{{Parent: l.seen.Routes[tcp].Parents[0], Conditions: accepted}},
+	}
 	write := func() {
-		l.writer.WriteGatewayClassStatus("atoll", l.seen.Classes["atoll"].UID, model.GatewayClassStatus{ObservedGeneration: 1, Conditions: accepted, Features: []string{"Gateway", "TCPRoute"}})
+		l.writer.WriteGatewayClassStatus("atoll", l.seen.Classes["atoll"].UID, model.GatewayClassStatus{
+			ObservedGeneration: 1, Conditions: accepted, Features: []string{"Gateway", "TCPRoute"},
+		})
 		l.writer.WriteGatewayStatus(front, l.seen.Gateways[front].UID, gateway)
 		l.writer.WriteRouteStatus(tcp, l.seen.Routes[tcp].UID, route)
 		l.flush()
@@ -144,10 +148,12 @@ func TestStatusesOfGatewayAPI(t *testing.T) {
 	if len(class.Status.SupportedFeatures) != 2 || class.Status.Conditions[0].Reason != "Accepted" {
 		t.Errorf("class: %+v", class.Status)
 	}
-	if len(g.Status.Addresses) != 1 || g.Status.Addresses[0].Value != "198.18.0.1" || len(g.Status.Listeners) != 1 || g.Status.Listeners[0].AttachedRoutes != 1 {
+	if len(g.Status.Addresses) != 1 || g.Status.Addresses[0].Value != "198.18.0.1" || len(g.Status.Listeners) != 1 ||
+		g.Status.Listeners[0].AttachedRoutes != 1 {
 		t.Errorf("gateway: %+v", g.Status)
 	}
-	if len(r.Status.Parents) != 2 || r.Status.Parents[0].ControllerName != "example.com/other" || r.Status.Parents[1].ControllerName != model.GatewayController {
+	if len(r.Status.Parents) != 2 || r.Status.Parents[0].ControllerName != "example.com/other" ||
+		r.Status.Parents[1].ControllerName != model.GatewayController {
 		t.Errorf("route: %+v", r.Status)
 	}
 

@@ -75,7 +75,8 @@ func (g *gathered[K, V]) take() map[K]*V {
 func samePod(a, b *model.Pod) bool {
 	return a.Key == b.Key && a.UID == b.UID && a.Node == b.Node && a.Created.Equal(b.Created) &&
 		maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Ports, b.Ports) &&
-		a.Network == b.Network && a.NIC == b.NIC && a.NICError == b.NICError && a.Unwritable == b.Unwritable && a.Beyond == b.Beyond && slices.Equal(a.Unknown, b.Unknown) &&
+		a.Network == b.Network && a.NIC == b.NIC && a.NICError == b.NICError && a.Unwritable == b.Unwritable && a.Beyond == b.Beyond &&
+		slices.Equal(a.Unknown, b.Unknown) &&
 		slices.EqualFunc(a.Assigned, b.Assigned, sameAttachment)
 }
 

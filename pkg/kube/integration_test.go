@@ -167,7 +167,8 @@ func TestFeedOfACluster(t *testing.T) {
 	}
 
 	// A pod that ends is gone, though its object is still there.
-	_, err := l.pods.Pods("default").Patch(l.ctx, "a", types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
+	_, err := l.pods.Pods("default").Patch(l.ctx, "a", types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{},
+		"status")
 	must(t, err)
 	l.until("the end of a pod", func(c model.Changes) bool { return c.Pods[key("a")] == nil })
 
@@ -224,7 +225,8 @@ func TestRefusedAttachmentsAreToldAndParked(t *testing.T) {
 	}
 	l.flush() // nothing is tried any more
 
-	_, err = l.pods.Pods("default").Patch(l.ctx, "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"big":null}}}`), metav1.PatchOptions{})
+	_, err = l.pods.Pods("default").Patch(l.ctx, "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"big":null}}}`),
+		metav1.PatchOptions{})
 	must(t, err)
 	l.until("the annotation, once there is room", func(c model.Changes) bool { return c.Pods[key("a")].Assigned != nil })
 }
@@ -257,7 +259,9 @@ func TestNetworkStatusIsWrittenOnce(t *testing.T) {
 		Subnets:      []model.SubnetStatus{{Name: "default", CIDR: "10.128.0.0/14", Used: 1, Free: 262140}},
 		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/16", Used: 3, Free: 65531}},
 		Pods:         1,
-		Isolation:    &model.Isolation{Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}}},
+		Isolation: &model.Isolation{
+			Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}},
+		},
 	}
 	l.writer.WriteNetworkStatus("red", string(n.UID), status)
 	l.flush()
@@ -331,7 +335,9 @@ func TestEventsAreShown(t *testing.T) {
 		}
 		got[fmt.Sprint(e.InvolvedObject.Kind, " ", e.InvolvedObject.UID)] = e.Count
 	}
-	want := map[string]int32{fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1, fmt.Sprint("Namespace ", ns.UID): 1, "Tenant u": 1}
+	want := map[string]int32{
+		fmt.Sprint("Pod ", p.UID): 1, fmt.Sprint("Network ", n.UID): 1, fmt.Sprint("Namespace ", ns.UID): 1, "Tenant u": 1,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -17,7 +17,8 @@ func feedCounter(to prometheus.Registerer) (*prometheus.CounterVec, error) {
 func writeCounter(to prometheus.Registerer) (*prometheus.CounterVec, error) {
 	return register(to, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "atoll_kube_writes_total",
-		Help: "Writes to the API server, by what was written and how it ended: done, gone (the object is), refused (for good, until the object changes) or failed (and tried again).",
+		Help: "Writes to the API server, by what was written and how it ended: done, gone (the object is), refused (for good, until the object " +
+			"changes) or failed (and tried again).",
 	}, []string{"kind", "result"}))
 }
 

@@ -37,7 +37,8 @@ func TestCountsOfManyNetworksDoNotCrowd(t *testing.T) {
 	if delay := p.delay("7", "uid", model.NetworkStatus{Phase: model.Degraded}, start.Add(rounds*time.Second)); delay != 0 {
 		t.Errorf("another phase waits %v", delay)
 	}
-	if delay := p.delay("8", "uid", model.NetworkStatus{Phase: model.Ready, Isolation: &model.Isolation{}}, start.Add(rounds*time.Second)); delay != 0 {
+	if delay := p.delay("8", "uid", model.NetworkStatus{Phase: model.Ready, Isolation: &model.Isolation{}},
+		start.Add(rounds*time.Second)); delay != 0 {
 		t.Errorf("another isolation waits %v", delay)
 	}
 }

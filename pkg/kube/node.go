@@ -37,5 +37,6 @@ func sameNodeNetwork(a, b *model.NodeNetwork) bool {
 		return a == b
 	}
 	return a.NodeUID == b.NodeUID && a.Network == b.Network && a.NetworkUID == b.NetworkUID && a.MAC == b.MAC &&
-		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Gateways, b.Gateways) && slices.Equal(a.Flat, b.Flat) && slices.Equal(a.Faces, b.Faces)
+		slices.Equal(a.Addresses, b.Addresses) && slices.Equal(a.Gateways, b.Gateways) && slices.Equal(a.Flat, b.Flat) &&
+		slices.Equal(a.Faces, b.Faces)
 }

@@ -267,7 +267,9 @@ func TestOutboxLimitsTriesOfAnObjectThatChangesAllTheTime(t *testing.T) {
 
 // TestOutboxDropRaces drops while all else happens; the race detector reads along.
 func TestOutboxDropRaces(t *testing.T) {
-	for name, refusal := range map[string]error{"written": nil, "refused": &refusedError{cause: errTooLong}, "failed": errors.New("no answer")} {
+	for name, refusal := range map[string]error{
+		"written": nil, "refused": &refusedError{cause: errTooLong}, "failed": errors.New("no answer"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := &paper{err: refusal}
 			withOutbox(t, p, func(o *outbox[string, int]) {

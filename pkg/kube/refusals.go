@@ -6,8 +6,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// refusals are the pods on which the API server let nothing be written. Until it is worth another try they are reported as pods that nothing can be
-// written on, so that they hold no port and no address meanwhile. Feed.mu guards them.
+// refusals are the pods on which the API server let nothing be written. Until it is worth another try they are reported as pods
+// that nothing can be written on, so that they hold no port and no address meanwhile. Feed.mu guards them.
 type refusals map[model.PodKey]*refusedPod
 
 type refusedPod struct {

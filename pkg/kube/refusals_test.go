@@ -13,8 +13,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestARefusedPodIsReportedSo: a pod that nothing can be written on is reported as such, so that it holds nothing; and as it is when it is worth another try:
-// after some time, soon after it has changed, the later the more often it was refused. Nothing is left of it when it has gone.
+// TestARefusedPodIsReportedSo: a pod that nothing can be written on is reported as such, so that it holds nothing; and as it is
+// when it is worth another try: after some time, soon after it has changed, the later the more often it was refused. Nothing is
+// left of it when it has gone.
 func TestARefusedPodIsReportedSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, err := NewFeed(&rest.Config{Host: "http://127.0.0.1:1"}, Options{})
@@ -23,8 +24,10 @@ func TestARefusedPodIsReportedSo(t *testing.T) {
 		seen := func(uid string) {
 			t.Helper()
 			must(t, store.Update(&corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: types.UID(uid), Labels: map[string]string{"version": time.Now().String()}},
-				Spec:       corev1.PodSpec{NodeName: "n1"},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "default", Name: "a", UID: types.UID(uid), Labels: map[string]string{"version": time.Now().String()},
+				},
+				Spec: corev1.PodSpec{NodeName: "n1"},
 			}))
 		}
 		pod := key("a")

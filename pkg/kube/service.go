@@ -27,8 +27,10 @@ func sliceKey(namespace, name string) model.SliceKey {
 }
 
 func sameService(a, b *model.Service) bool {
-	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity && a.Local == b.Local && a.Prefers == b.Prefers && a.Beyond == b.Beyond && a.OfAnotherProxy == b.OfAnotherProxy &&
-		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) && maps.Equal(a.Selector, b.Selector) && slices.Equal(a.Published, b.Published) &&
+	return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) && a.Affinity == b.Affinity && a.Local == b.Local &&
+		a.Prefers == b.Prefers && a.Beyond == b.Beyond && a.OfAnotherProxy == b.OfAnotherProxy &&
+		slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.Ports, b.Ports) && maps.Equal(a.Selector, b.Selector) &&
+		slices.Equal(a.Published, b.Published) &&
 		slices.Equal(a.Wanted, b.Wanted) && a.WantedError == b.WantedError && sameServiceAddresses(a.Assigned, b.Assigned)
 }
 

@@ -18,8 +18,8 @@ import (
 // ErrNoUpgrade is the error of a stream whose request was answered, with neither an upgrade nor a Status.
 var ErrNoUpgrade = errors.New("it is not upgraded to a stream")
 
-// DialStream opens a stream of bytes to a path of the API server, by an upgrade to websocket, as kubectl does for its exec. Its error is a StatusError if somebody
-// answered with one.
+// DialStream opens a stream of bytes to a path of the API server, by an upgrade to websocket, as kubectl does for its exec. Its
+// error is a StatusError if somebody answered with one.
 func DialStream(ctx context.Context, cfg *rest.Config, path string, query url.Values, protocol string) (net.Conn, error) {
 	where, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {

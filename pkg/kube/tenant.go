@@ -92,7 +92,8 @@ func (w *Writer) WriteTenantStatus(name, uid string, s model.TenantStatus) {
 	t.told[name] = decided[model.TenantStatus]{uid, s}
 	t.mu.Unlock()
 	delay := countsEvery
-	if !had || old.uid != uid || old.value.Phase != s.Phase || old.value.ObservedGeneration != s.ObservedGeneration || !sameConditions(old.value.Conditions, s.Conditions) ||
+	if !had || old.uid != uid || old.value.Phase != s.Phase || old.value.ObservedGeneration != s.ObservedGeneration ||
+		!sameConditions(old.value.Conditions, s.Conditions) ||
 		!reflect.DeepEqual(old.value.Isolation, s.Isolation) {
 		delay = 0
 	}
@@ -150,7 +151,8 @@ func (t *tenantWriter) writeNetwork(ctx context.Context, name string, wish homeW
 	}
 	if refuses(err) {
 		t.events.send(model.Tenant{Name: name, UID: wish.make.TenantUID}.Ref(), model.Problemf(model.ReasonTemplateRefused,
-			"the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the AtollConfig's tenantNetworkTemplate", err))
+			"the default Network cannot be made from the template: %s. It is tried again; change the Tenant, or the "+
+				"AtollConfig's tenantNetworkTemplate", err))
 	}
 	return wrapped("make network", err)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestTenants: with the controller's own rights, what is decided about a Tenant is written: its default Network, which it owns, its finalizer,
-// its status, and its admins' role; and what somebody else makes of the role is undone.
+// TestTenants: with the controller's own rights, what is decided about a Tenant is written: its default Network, which it owns,
+// its finalizer, its status, and its admins' role; and what somebody else makes of the role is undone.
 func TestTenants(t *testing.T) {
 	l := newLab(t)
 	admin, err := newClients(l.server.RESTConfig())
@@ -37,7 +37,11 @@ func TestTenants(t *testing.T) {
 	l.writer.WriteTenantFinalizer("acme", uid, true)
 	l.writer.MakeNetwork(home)
 	l.writer.WriteTenantRoles(map[string]*model.TenantRole{"acme": role})
-	l.writer.WriteTenantStatus("acme", uid, model.TenantStatus{Phase: model.Ready, ObservedGeneration: 1, DefaultNetwork: "acme", Networks: 1, Isolation: &model.Isolation{Pods: model.Hard, DNS: model.Hard, Overall: model.Hard}})
+	l.writer.WriteTenantStatus("acme", uid, model.TenantStatus{
+		Phase: model.Ready, ObservedGeneration: 1, DefaultNetwork: "acme", Networks: 1, Isolation: &model.Isolation{
+			Pods: model.Hard, DNS: model.Hard, Overall: model.Hard,
+		},
+	})
 	l.until("its Network and its finalizer", func(c model.Changes) bool {
 		return c.Networks["acme"] != nil && c.Networks["acme"].TenantUID == uid && c.Tenants["acme"].Finalized
 	})
@@ -62,7 +66,8 @@ func TestTenants(t *testing.T) {
 	l.flush()
 	shown := &v1alpha1.Tenant{}
 	must(t, api.Get().Resource("tenants").Name("acme").Do(l.ctx).Into(shown))
-	if shown.Status.Phase != "Ready" || shown.Status.DefaultNetwork != "acme" || shown.Status.Isolation == nil || shown.Status.Isolation.Overall != v1alpha1.Hard {
+	if shown.Status.Phase != "Ready" || shown.Status.DefaultNetwork != "acme" || shown.Status.Isolation == nil ||
+		shown.Status.Isolation.Overall != v1alpha1.Hard {
 		t.Errorf("status %+v", shown.Status)
 	}
 	var network v1alpha1.Network

@@ -108,7 +108,8 @@ func (u *upkeep[O, K, W, H]) write(ctx context.Context, key K, _ struct{}) error
 			request = u.client.Put().Name(want.GetName())
 		}
 		made := follow.Empty[O]()
-		if err = request.NamespaceIfScoped(want.GetNamespace(), want.GetNamespace() != "").Resource(u.resource).Param("fieldManager", component).Body(want).Do(ctx).Into(made); err == nil {
+		request = request.NamespaceIfScoped(want.GetNamespace(), want.GetNamespace() != "").Resource(u.resource)
+		if err = request.Param("fieldManager", component).Body(want).Do(ctx).Into(made); err == nil {
 			u.see(key, u.read(made))
 		}
 	}
@@ -179,6 +180,7 @@ func (u *upkeep[O, K, W, H]) Replace(all map[K]*present[H]) {
 func (u *upkeep[O, K, W, H]) start(all *boxes, kind string, workers int, key func(namespace, name string) K, labels string) {
 	u.wanted, u.there = map[K]*W{}, map[K]*present[H]{}
 	u.box = newOutbox(all, kind, workers, u.write)
-	lister := cache.NewFilteredListWatchFromClient(u.client, u.resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = labels })
+	lister := cache.NewFilteredListWatchFromClient(u.client, u.resource, metav1.NamespaceAll,
+		func(o *metav1.ListOptions) { o.LabelSelector = labels })
 	all.runs = append(all.runs, follow.Kind[O, K, present[H]]{Name: kind, Lister: lister, Key: named(key), Read: u.read, Sink: u}.Source().Run)
 }

@@ -26,9 +26,12 @@ func TestViews(t *testing.T) {
 	red, blue := model.ViewKey{Namespace: "default", Network: "red"}, model.ViewKey{Namespace: "default", Network: "blue"}
 	view := func(pods ...string) *model.View {
 		v := &model.View{
-			Type: model.VPC, Phase: model.Ready, Reason: "Ready", Message: "well", Egress: model.EgressNode, Infra: model.InfraServices, DNS: model.DNSNode,
-			Subnets: []model.ViewedSubnet{{Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Used: int64(len(pods))}},
-			Pods:    int64(len(pods)),
+			Type: model.VPC, Phase: model.Ready, Reason: "Ready", Message: "well", Egress: model.EgressNode, Infra: model.InfraServices,
+			DNS: model.DNSNode,
+			Subnets: []model.ViewedSubnet{
+				{Name: "a", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Used: int64(len(pods))},
+			},
+			Pods: int64(len(pods)),
 		}
 		for _, name := range pods {
 			v.Addresses = append(v.Addresses, model.ViewedPod{Name: name, Subnet: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.5")}})

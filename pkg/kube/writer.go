@@ -71,7 +71,9 @@ func NewWriter(cfg *rest.Config, feed *Feed, opts WriterOptions) (*Writer, error
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{boxes: boxes{log: opts.Logger, results: results}, clients: c, statuses: newStatuses[string, v1alpha1.NetworkStatus](), pace: newPace()}
+	w := &Writer{
+		boxes: boxes{log: opts.Logger, results: results}, clients: c, statuses: newStatuses[string, v1alpha1.NetworkStatus](), pace: newPace(),
+	}
 	if w.events, err = newEvents(cfg); err != nil {
 		return nil, err
 	}

@@ -86,7 +86,8 @@ func TestGateways(t *testing.T) {
 
 	// A quota of the namespace bounds routes, which have none of the Tenant.
 	boundNamespace(t, "gates-b", "tcproutes.gateway.networking.k8s.io")
-	second := strings.ReplaceAll(gatewayManifest[strings.Index(gatewayManifest, "kind: TCPRoute"):strings.LastIndex(gatewayManifest, "---")], "NAMESPACE", "gates-b")
+	second := strings.ReplaceAll(gatewayManifest[strings.Index(gatewayManifest, "kind: TCPRoute"):strings.LastIndex(gatewayManifest, "---")],
+		"NAMESPACE", "gates-b")
 	for i, refused := range []bool{false, true} {
 		route := "apiVersion: gateway.networking.k8s.io/v1\n" + strings.Replace(second, "name: echo,", fmt.Sprintf("name: more-%d,", i), 1)
 		cmd := env.Program(t.Context(), "kubectl", "create", "-f", "-")

@@ -50,11 +50,14 @@ func TestAQuotaOfANamespace(t *testing.T) {
 	meta := func(i int) metav1.ObjectMeta { return metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i)} }
 	create := map[corev1.ResourceName]func(i int) error{
 		"networkpolicies.networking.k8s.io": func(i int) error {
-			_, err := kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{ObjectMeta: meta(i)}, metav1.CreateOptions{})
+			_, err := kube.NetworkingV1().NetworkPolicies(ns).Create(t.Context(), &networkingv1.NetworkPolicy{ObjectMeta: meta(i)},
+				metav1.CreateOptions{})
 			return err
 		},
 		"services": func(i int) error {
-			headless := &corev1.Service{ObjectMeta: meta(i), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}}}
+			headless := &corev1.Service{
+				ObjectMeta: meta(i), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+			}
 			_, err := kube.CoreV1().Services(ns).Create(t.Context(), headless, metav1.CreateOptions{})
 			return err
 		},

@@ -60,7 +60,9 @@ func newInspection(a asked, shown []tls.Certificate) (*inspection, error) {
 		return nil, err
 	}
 	databases := ovsdb.Config{Addresses: []string{a.Database}, Log: log}
-	north, south := ovsdb.Asker{Config: databases, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{Config: databases, Database: ovsdb.SouthboundDatabase}
+	north, south := ovsdb.Asker{Config: databases, Database: ovsdb.NorthboundDatabase}, ovsdb.Asker{
+		Config: databases, Database: ovsdb.SouthboundDatabase,
+	}
 	mirror := snapshot.NewMirror(databases)
 	from := snapshot.Sources{
 		Source: "inspection in process", Client: client, Held: func() (snapshot.Held, error) { return snapshot.HeldBy(feed, settings) },

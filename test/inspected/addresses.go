@@ -12,7 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// AddressWorld is a world in which all is well with addresses: Networks red and blue of the same ones, with pods, nodes' blocks, a Service, and Gateways.
+// AddressWorld is a world in which all is well with addresses: Networks red and blue of the same ones, with pods, nodes' blocks,
+// a Service, and Gateways.
 type AddressWorld struct {
 	*World
 	Known snapshot.Held
@@ -25,7 +26,9 @@ func NewAddressWorld(t testing.TB) *AddressWorld {
 	w := &AddressWorld{World: InspectedWorld(t), Tell: map[string]func(*atoll.NetworkStatus){}}
 	for i, name := range []string{"n1", "n2"} {
 		w.Objects.Nodes[name].Created = time.Unix(5, 0)
-		w.Objects.Nodes[name].Assigned = &model.NodeNetwork{NodeUID: name, Faces: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("100.64.%d.0/23", 2*i))}}
+		w.Objects.Nodes[name].Assigned = &model.NodeNetwork{
+			NodeUID: name, Faces: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("100.64.%d.0/23", 2*i))},
+		}
 	}
 	for _, p := range w.Objects.Pods {
 		block := map[string]int{"n1": 0, "n2": 2}[p.Node]
@@ -40,7 +43,9 @@ func NewAddressWorld(t testing.TB) *AddressWorld {
 	w.Objects.Classes["atoll"] = &model.GatewayClass{Name: "atoll"}
 	for namespace, address := range map[string]string{"red": "10.9.0.11", "blue": "198.18.0.1"} {
 		key := model.GatewayKey{Namespace: namespace, Name: "edge"}
-		w.Objects.Gateways[key] = &model.Gateway{Key: key, Class: "atoll", Created: time.Unix(30, 0), Held: []netip.Addr{netip.MustParseAddr(address)}}
+		w.Objects.Gateways[key] = &model.Gateway{
+			Key: key, Class: "atoll", Created: time.Unix(30, 0), Held: []netip.Addr{netip.MustParseAddr(address)},
+		}
 	}
 	// Somebody else's Gateway has an address that is none of ours.
 	others := model.GatewayKey{Namespace: "red", Name: "others"}
@@ -48,7 +53,8 @@ func NewAddressWorld(t testing.TB) *AddressWorld {
 	told := w.Held()
 	w.Known = told
 	w.Known.Pools = snapshot.ClusterRanges{
-		Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")}, Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+		Faces:    []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("fd64:a701::/64")},
+		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
 		Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/16")},
 	}
 	w.Known.Status = func(name, uid string) (atoll.NetworkStatus, bool) {
@@ -78,5 +84,9 @@ func (w *AddressWorld) Plant(name, address string, ids map[string]string) {
 }
 
 func (w *AddressWorld) AddFlat(name string, created int64, cidr string) {
-	w.Objects.Networks[name] = &model.Network{Name: name, UID: name, Type: model.Flat, Created: time.Unix(created, 0), Subnets: []model.Subnet{{Name: "all", CIDRs: []netip.Prefix{netip.MustParsePrefix(cidr)}}}}
+	w.Objects.Networks[name] = &model.Network{
+		Name: name, UID: name, Type: model.Flat, Created: time.Unix(created, 0), Subnets: []model.Subnet{
+			{Name: "all", CIDRs: []netip.Prefix{netip.MustParsePrefix(cidr)}},
+		},
+	}
 }

@@ -26,11 +26,13 @@ func (w *World) Held() snapshot.Held {
 	return snapshot.Held{Objects: w.Objects, Default: w.Settings.Network, Status: func(name, _ string) (atoll.NetworkStatus, bool) {
 		shown, known := w.Statuses[name]
 		s := atoll.NetworkStatus{Phase: atoll.NetworkPhase(shown.Phase), Pods: shown.Pods, Subnets: []atoll.SubnetStatus{
-			{Name: "front", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Used: shown.Pods, Free: 252 - shown.Pods}, {Name: "back", CIDR: "10.0.1.0/24", Gateway: "10.0.1.1", Free: 252},
+			{Name: "front", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", Used: shown.Pods, Free: 252 - shown.Pods},
+			{Name: "back", CIDR: "10.0.1.0/24", Gateway: "10.0.1.1", Free: 252},
 		}}
 		s.Conditions = []meta.Condition{{Type: "Ready", Status: meta.ConditionTrue, Reason: "Ready", Message: "pods may attach"}}
 		if s.Phase != atoll.NetworkReady {
-			s.Conditions[0].Status, s.Conditions[0].Reason, s.Conditions[0].Message = meta.ConditionFalse, "SubnetsInvalid", "10.0.1.0/24 of subnet \"back\" overlaps 10.0.0.0/16"
+			s.Conditions[0].Status, s.Conditions[0].Reason, s.Conditions[0].Message = meta.ConditionFalse,
+				"SubnetsInvalid", "10.0.1.0/24 of subnet \"back\" overlaps 10.0.0.0/16"
 		}
 		if name == "red" {
 			s.Isolation = &atoll.Isolation{Overall: "soft"}
@@ -86,9 +88,12 @@ func (w *World) Object(key model.PodKey) *core.Pod {
 		w.T.Fatal(err)
 	}
 	out := &core.Pod{
-		ObjectMeta: meta.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(p.UID), Annotations: map[string]string{model.AnnotationAttachments: string(text)}, Labels: map[string]string{}},
-		Spec:       core.PodSpec{NodeName: p.Node},
-		Status:     core.PodStatus{Phase: core.PodRunning, Conditions: []core.PodCondition{{Type: core.PodReady, Status: core.ConditionTrue}}},
+		ObjectMeta: meta.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: types.UID(p.UID),
+			Annotations: map[string]string{model.AnnotationAttachments: string(text)}, Labels: map[string]string{},
+		},
+		Spec:   core.PodSpec{NodeName: p.Node},
+		Status: core.PodStatus{Phase: core.PodRunning, Conditions: []core.PodCondition{{Type: core.PodReady, Status: core.ConditionTrue}}},
 	}
 	if p.Network != "" {
 		out.Labels[model.LabelNetwork] = p.Network
@@ -105,7 +110,9 @@ func InspectedWorld(t testing.TB) *World {
 	t.Helper()
 	w := NewWorld(t)
 	for _, p := range w.Objects.Pods {
-		p.Assigned[0].Faces = []netip.Addr{netip.MustParseAddr(fmt.Sprintf("100.64.%d.%s", len(p.Key.Namespace), strings.TrimPrefix(p.Key.Name, "web-")))}
+		p.Assigned[0].Faces = []netip.Addr{
+			netip.MustParseAddr(fmt.Sprintf("100.64.%d.%s", len(p.Key.Namespace), strings.TrimPrefix(p.Key.Name, "web-"))),
+		}
 	}
 	for _, node := range []string{"n1", "n2"} {
 		w.Objects.Nodes[node] = &model.Node{Name: node, UID: node}
@@ -113,11 +120,19 @@ func InspectedWorld(t testing.TB) *World {
 	}
 	key := model.ServiceKey{Namespace: "red", Name: "web"}
 	pod := w.Objects.Pods[model.PodKey{Namespace: "red", Name: "web-0"}]
-	w.Objects.Services[key] = &model.Service{Key: key, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")}, Assigned: &model.ServiceAddresses{Network: "red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.10")}}}
+	w.Objects.Services[key] = &model.Service{
+		Key: key, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")}, Assigned: &model.ServiceAddresses{
+			Network: "red", Addresses: []netip.Addr{netip.MustParseAddr("10.9.0.10")},
+		},
+	}
 	slice := model.SliceKey{Namespace: "red", Name: "web-1"}
-	w.Objects.Slices[slice] = &model.Slice{Key: slice, Service: "web", Endpoints: []model.Endpoint{{Pod: pod.Key, PodUID: pod.UID, Ready: true}}}
+	w.Objects.Slices[slice] = &model.Slice{
+		Key: slice, Service: "web", Endpoints: []model.Endpoint{{Pod: pod.Key, PodUID: pod.UID, Ready: true}},
+	}
 	policy := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "closed"}
-	w.Objects.Policies[policy] = &model.Policy{Key: policy, Tier: model.TierTenant, Subject: match.Pods{Namespace: "red"}, Isolates: [2]bool{true, false}}
+	w.Objects.Policies[policy] = &model.Policy{
+		Key: policy, Tier: model.TierTenant, Subject: match.Pods{Namespace: "red"}, Isolates: [2]bool{true, false},
+	}
 	// Somebody labels his namespace with a Network that does not admit it.
 	w.Objects.Networks["blue"].Tenant = "them"
 	w.Objects.Namespaces["blue"].Labels[model.LabelTenant] = "them"

@@ -80,7 +80,10 @@ func (w *World) Serve(namespace, name string, ip int, ports []model.ServicePort,
 // Slice makes the EndpointSlices of a Service, of each family, as Kubernetes does: with faces.
 func (w *World) Slice(key model.ServiceKey, ports []model.ServicePort, behind ...*model.Pod) {
 	for _, v4 := range []bool{true, false} {
-		slice := &model.Slice{Key: model.SliceKey{Namespace: key.Namespace, Name: fmt.Sprintf("%s-%t", key.Name, v4)}, UID: fmt.Sprintf("uid-slice-%s-%t", key, v4), Service: key.Name}
+		slice := &model.Slice{
+			Key: model.SliceKey{Namespace: key.Namespace, Name: fmt.Sprintf("%s-%t", key.Name, v4)}, UID: fmt.Sprintf("uid-slice-%s-%t", key, v4),
+			Service: key.Name,
+		}
 		for _, p := range ports {
 			slice.Ports = append(slice.Ports, model.SlicePort{Name: p.Name, Protocol: p.Protocol, Port: wire.DefaultPort})
 		}
@@ -90,7 +93,9 @@ func (w *World) Slice(key model.ServiceKey, ports []model.ServicePort, behind ..
 				addresses = ownOf(pod)
 			}
 			if i := slices.IndexFunc(addresses, func(a netip.Addr) bool { return a.Is4() == v4 }); i >= 0 {
-				slice.Endpoints = append(slice.Endpoints, model.Endpoint{Address: addresses[i], Pod: pod.Key, PodUID: pod.UID, Ready: true, Serving: true, Hostname: pod.Key.Name, Node: pod.Node})
+				slice.Endpoints = append(slice.Endpoints, model.Endpoint{
+					Address: addresses[i], Pod: pod.Key, PodUID: pod.UID, Ready: true, Serving: true, Hostname: pod.Key.Name, Node: pod.Node,
+				})
 			}
 		}
 		w.Objects.Slices[slice.Key] = slice
@@ -139,7 +144,9 @@ func BetweenWorld(t testing.TB, scene between.Scene) (*World, between.World) {
 		pod.NIC.IP = p.Asks
 	}
 	w.Settle()
-	ports := []model.ServicePort{{Name: "tcp", Protocol: model.TCP, Port: wire.DefaultPort}, {Name: "udp", Protocol: model.UDP, Port: wire.DefaultPort}}
+	ports := []model.ServicePort{
+		{Name: "tcp", Protocol: model.TCP, Port: wire.DefaultPort}, {Name: "udp", Protocol: model.UDP, Port: wire.DefaultPort},
+	}
 	for i, n := range scene.Networks {
 		var behind []*model.Pod
 		for _, p := range scene.Pods {
@@ -163,7 +170,9 @@ func BetweenWorld(t testing.TB, scene between.Scene) (*World, between.World) {
 		if len(pod.Assigned) == 0 {
 			t.Fatalf("%s has no address", p)
 		}
-		placed := between.Placed{Placed: random.Placed{Pod: p.Pod, UID: "pod " + pod.Key.String(), Own: ownOf(pod), Faces: pod.Assigned[0].Faces}, App: p.App}
+		placed := between.Placed{
+			Placed: random.Placed{Pod: p.Pod, UID: "pod " + pod.Key.String(), Own: ownOf(pod), Faces: pod.Assigned[0].Faces}, App: p.App,
+		}
 		known.Pods = append(known.Pods, placed)
 	}
 	return w, known
@@ -172,9 +181,11 @@ func BetweenWorld(t testing.TB, scene between.Scene) (*World, between.World) {
 // networkOfScene is a drawn Network as the product reads it. What it does not know must not be answered from outside.
 func networkOfScene(n between.Known) *model.Network {
 	m := &model.Network{
-		Name: n.Name, UID: "uid-" + n.Name, Generation: 2, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, Finalized: true, Egress: model.EgressNone,
-		Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode,
-		Subnets: []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}, ServiceCIDRs: n.Plan.Services, Uses: n.Uses, UsesAddressesOf: n.UsesAddressesOf, UsesServiceCIDRs: n.UsesServiceCIDRs,
+		Name: n.Name, UID: "uid-" + n.Name, Generation: 2, Created: n.Created, Type: model.VPC, Tenant: n.Tenant, Finalized: true,
+		Egress: model.EgressNone,
+		Infra:  model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode,
+		Subnets: []model.Subnet{{Name: "a", CIDRs: n.Plan.Subnet}}, ServiceCIDRs: n.Plan.Services, Uses: n.Uses,
+		UsesAddressesOf: n.UsesAddressesOf, UsesServiceCIDRs: n.UsesServiceCIDRs,
 	}
 	for _, p := range n.CompatibleWith {
 		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All, Mode: model.ByFace, Addresses: p.Addresses}

@@ -18,7 +18,9 @@ func (w *World) vpc(name string, change func(*model.Network)) {
 	n := &model.Network{
 		Name: name, UID: "uid-" + name, Generation: 2, Type: model.VPC, Finalized: true, Created: time.Unix(int64(len(w.Objects.Networks)), 0),
 		Egress: model.EgressNone, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode,
-		Subnets: []model.Subnet{{Name: "front", CIDRs: []netip.Prefix{p("10.0.0.0/24")}}, {Name: "back", CIDRs: []netip.Prefix{p("10.0.1.0/24")}}},
+		Subnets: []model.Subnet{
+			{Name: "front", CIDRs: []netip.Prefix{p("10.0.0.0/24")}}, {Name: "back", CIDRs: []netip.Prefix{p("10.0.1.0/24")}},
+		},
 	}
 	if change != nil {
 		change(n)
@@ -33,20 +35,23 @@ func (w *World) pod(namespace, name, node string) *model.Pod {
 }
 
 func AppIs(namespace, app string) match.Pods {
-	return match.Pods{Namespace: namespace, Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}}}
+	return match.Pods{
+		Namespace: namespace, Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}},
+	}
 }
 
 func (w *World) Policy(name string, subject match.Pods, direction model.Direction, rules ...model.Rule) {
 	p := &model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: subject.Namespace, Name: name}, UID: "uid-" + name, Tier: model.TierTenant, Subject: subject,
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: subject.Namespace, Name: name}, UID: "uid-" + name, Tier: model.TierTenant,
+		Subject: subject,
 	}
 	p.Isolates[direction], p.Rules[direction] = true, rules
 	w.Objects.Policies[p.Key] = p
 }
 
-// TownWorld has a bit of everything: red serves blue by face, and has policies; own serves blue by own addresses; east serves west, joined; green is
-// nobody's, has direct access, a way out and name servers of its own; mute has nothing at all; and pods of the default Network, of which
-// those of kube-system are infrastructure. red, blue, green and mute have the same addresses.
+// TownWorld has a bit of everything: red serves blue by face, and has policies; own serves blue by own addresses; east serves
+// west, joined; green is nobody's, has direct access, a way out and name servers of its own; mute has nothing at all; and pods of
+// the default Network, of which those of kube-system are infrastructure. red, blue, green and mute have the same addresses.
 func TownWorld(t testing.TB) *World {
 	t.Helper()
 	w := WorldOf(t, nil, 0)
@@ -64,7 +69,9 @@ func TownWorld(t testing.TB) *World {
 	w.vpc("red", func(n *model.Network) { n.CompatibleWith = []model.CompatiblePeer{{Network: "blue"}} })
 	w.vpc("blue", func(n *model.Network) { n.Egress = model.EgressNode })
 	w.vpc("green", func(n *model.Network) {
-		n.Infra, n.Egress, n.DNS, n.DNSService = model.InfraDirect, model.EgressNode, model.DNSService, model.ServiceRef{Namespace: "green", Name: "names"}
+		n.Infra, n.Egress, n.DNS, n.DNSService = model.InfraDirect, model.EgressNode, model.DNSService, model.ServiceRef{
+			Namespace: "green", Name: "names",
+		}
 	})
 	w.vpc("mute", func(n *model.Network) { n.Infra, n.DNS = model.InfraNone, model.DNSNone })
 	other := func(cidr string, peer model.CompatiblePeer) func(*model.Network) {
@@ -101,9 +108,13 @@ func TownWorld(t testing.TB) *World {
 
 	friend, client := AppIs("red", "friend"), AppIs("blue", "client")
 	w.Policy("lock", AppIs("red", "locked"), model.PolicyIngress, model.Rule{
-		Verdict: model.Allow, Peers: []model.Peer{{Pods: &friend}, {Pods: &client}}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5432, Last: 5432}},
+		Verdict: model.Allow, Peers: []model.Peer{{Pods: &friend}, {Pods: &client}}, Ports: []model.PolicyPort{
+			{Protocol: model.TCP, First: 5432, Last: 5432},
+		},
 	})
-	w.Policy("mute", AppIs("red", "mute"), model.PolicyEgress, model.Rule{Verdict: model.Allow, Peers: []model.Peer{{Pods: &friend}}, AnyPort: true})
+	w.Policy("mute", AppIs("red", "mute"), model.PolicyEgress, model.Rule{
+		Verdict: model.Allow, Peers: []model.Peer{{Pods: &friend}}, AnyPort: true,
+	})
 	w.Settle()
 
 	ports := []model.ServicePort{{Name: "web", Protocol: model.TCP, Port: 80}}
@@ -113,7 +124,9 @@ func TownWorld(t testing.TB) *World {
 	w.Serve("red", "none", 3, ports)
 	w.Serve("red", "sick", 4, ports, db)
 	w.Serve("red", "going", 5, ports, db)
-	w.Serve("green", "names", 6, []model.ServicePort{{Name: "dns-udp", Protocol: model.UDP, Port: 53}, {Name: "dns-tcp", Protocol: model.TCP, Port: 53}})
+	w.Serve("green", "names", 6, []model.ServicePort{
+		{Name: "dns-udp", Protocol: model.UDP, Port: 53}, {Name: "dns-tcp", Protocol: model.TCP, Port: 53},
+	})
 	w.Serve("kube-system", "kube-dns", 7, []model.ServicePort{{Name: "dns", Protocol: model.UDP, Port: 53}}, dns)
 	w.Serve("plain", "app", 8, ports, w.Objects.Pods[model.PodKey{Namespace: "plain", Name: "app"}])
 	w.Serve("red", "self", 9, ports, web)
@@ -134,7 +147,8 @@ func TownWorld(t testing.TB) *World {
 	}
 	w.Objects.Services[api.Key] = api
 	server := &model.Slice{
-		Key: model.SliceKey{Namespace: "default", Name: "kubernetes"}, UID: "uid-api-slice", Service: "kubernetes", Ports: []model.SlicePort{{Name: "https", Protocol: model.TCP, Port: 6443}},
+		Key: model.SliceKey{Namespace: "default", Name: "kubernetes"}, UID: "uid-api-slice", Service: "kubernetes",
+		Ports:     []model.SlicePort{{Name: "https", Protocol: model.TCP, Port: 6443}},
 		Endpoints: []model.Endpoint{{Address: netip.MustParseAddr("172.18.0.9"), Ready: true, Serving: true}},
 	}
 	w.Objects.Slices[server.Key] = server
@@ -154,7 +168,8 @@ func (w *World) OwnOf(namespace, name string) netip.Addr {
 // ClosedPolicy isolates every pod of a namespace, in both directions.
 func ClosedPolicy(namespace string) *model.Policy {
 	p := &model.Policy{
-		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: "closed"}, UID: "uid-closed", Tier: model.TierTenant, Isolates: [2]bool{true, true},
+		Key: model.PolicyKey{Kind: model.NetworkPolicy, Namespace: namespace, Name: "closed"}, UID: "uid-closed", Tier: model.TierTenant,
+		Isolates: [2]bool{true, true},
 	}
 	p.Subject.Namespace = namespace
 	return p

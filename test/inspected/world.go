@@ -19,7 +19,9 @@ import (
 )
 
 // Defaults are the settings that worlds are decided by.
-var Defaults = decide.Defaults{Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/16")}}
+var Defaults = decide.Defaults{
+	Network: "default", Subnet: netip.MustParsePrefix("10.128.0.0/14"), Gateways: []netip.Prefix{netip.MustParsePrefix("198.18.0.0/16")},
+}
 
 // World is a cluster with its databases that fits in a test: all as the controller would have it, until the
 // test breaks something.
@@ -85,7 +87,10 @@ func NewWorld(t testing.TB) *World {
 
 func WorldOf(t testing.TB, networks []string, pods int) *World {
 	t.Helper()
-	w := &World{T: t, Settings: Defaults, Objects: model.NewChanges(), Statuses: map[string]kube.Shown{}, Rows: Database{}, Bindings: map[string]ovsdb.Binding{}}
+	w := &World{
+		T: t, Settings: Defaults, Objects: model.NewChanges(), Statuses: map[string]kube.Shown{}, Rows: Database{},
+		Bindings: map[string]ovsdb.Binding{},
+	}
 	for _, name := range networks {
 		w.Objects.Namespaces[name] = &model.Namespace{Name: name, Labels: map[string]string{model.LabelNetwork: name}}
 		w.Objects.Networks[name] = &model.Network{
@@ -172,7 +177,9 @@ func (w *World) ForeignACL(direction, action string, priority int, match string)
 
 func (w *World) ForeignACLOn(port, direction, action string, priority int, match string) {
 	a := &nb.ACL{UUID: "acl-" + match, Direction: direction, Action: action, Priority: priority, Match: match}
-	g := &nb.PortGroup{UUID: "group-" + match, Name: "theirs" + match, Ports: []string{Find[*nb.LogicalSwitchPort](w, port).UUID}, ACLs: []string{a.UUID}}
+	g := &nb.PortGroup{
+		UUID: "group-" + match, Name: "theirs" + match, Ports: []string{Find[*nb.LogicalSwitchPort](w, port).UUID}, ACLs: []string{a.UUID},
+	}
 	w.Rows[nb.RefOf(a)], w.Rows[nb.RefOf(g)] = a, g
 }
 
@@ -195,7 +202,9 @@ func JudgedWorld(t *testing.T) *World {
 		w.Objects.Pods[model.PodKey{Namespace: "red", Name: "web-" + string(rune('0'+i))}].Labels = map[string]string{"app": app}
 	}
 	of := func(app string) match.Pods {
-		return match.Pods{Namespace: "red", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}}}
+		return match.Pods{
+			Namespace: "red", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{app}}}},
+		}
 	}
 	web := of("web")
 	for _, p := range []model.Policy{
@@ -208,7 +217,9 @@ func JudgedWorld(t *testing.T) *World {
 		},
 		{
 			Subject: of("db"), Isolates: [2]bool{true, false}, Key: model.PolicyKey{Name: "db-too"},
-			Rules: [2][]model.Rule{{{Verdict: model.Allow, AnyPeer: true, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5433, Last: 5433}}}}},
+			Rules: [2][]model.Rule{
+				{{Verdict: model.Allow, AnyPeer: true, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5433, Last: 5433}}}},
+			},
 		},
 		{Subject: of("mute"), Isolates: [2]bool{false, true}, Key: model.PolicyKey{Name: "mute"}},
 	} {
@@ -231,7 +242,8 @@ func JudgedWorld(t *testing.T) *World {
 	w.Objects.Slices[slice] = &model.Slice{
 		Key: slice, UID: "uid-slice", Service: "db", Ports: []model.SlicePort{{Protocol: model.TCP, Port: 5432}},
 		Endpoints: []model.Endpoint{{
-			Address: netip.MustParseAddr("100.64.0.5"), Pod: model.PodKey{Namespace: "red", Name: "web-1"}, PodUID: "uid-red-web-1", Ready: true, Serving: true,
+			Address: netip.MustParseAddr("100.64.0.5"), Pod: model.PodKey{Namespace: "red", Name: "web-1"}, PodUID: "uid-red-web-1", Ready: true,
+			Serving: true,
 		}},
 	}
 	w.Write(3)

@@ -28,7 +28,8 @@ func (s *Sandbox) RESTConfig() (*rest.Config, error) {
 
 // Forward connects clients of a listener in the machine's network to an address in the control plane's, until the context ends.
 func (s *Sandbox) Forward(ctx context.Context, listener net.Listener, address string) error {
-	return relay.Forward(ctx, listener, address, func(ctx context.Context, address string) (net.Conn, error) { return s.dial(ctx, "tcp", address) })
+	return relay.Forward(ctx, listener, address,
+		func(ctx context.Context, address string) (net.Conn, error) { return s.dial(ctx, "tcp", address) })
 }
 
 // dial connects from the control plane's network namespace.

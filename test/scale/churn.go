@@ -54,7 +54,9 @@ func (s *scale) churn(ctx context.Context) error {
 }
 
 // waited is how long it took from each start until when knew the port.
-func (s *scale) waited(ctx context.Context, ports []string, when func(string) (time.Time, bool), start []time.Time) ([]time.Duration, error) {
+func (s *scale) waited(
+	ctx context.Context, ports []string, when func(string) (time.Time, bool), start []time.Time,
+) ([]time.Duration, error) {
 	if err := s.Ports.Await(ctx, ports, when, s.Controller.Done()); err != nil {
 		return nil, err
 	}

@@ -86,7 +86,9 @@ func (c *cluster) flowsOf(namespace string, flows []api.Flow) ([]api.Flow, error
 }
 
 // Flows tells of those of the ages that are asked for, as agents do.
-func (c *cluster) Flows(_ context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, _ func(api.SilentNode)) (api.FlowStatus, error) {
+func (c *cluster) Flows(
+	_ context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, _ func(api.SilentNode),
+) (api.FlowStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, q)

@@ -185,7 +185,10 @@ func draw(all []api.Topology, open map[string]*inside, pods []string, unfolded b
 			if places[peer.Network] == "" {
 				id := "network/" + peer.Network
 				places[peer.Network] = id
-				strangers = append(strangers, single(node{ID: id, Kind: "stranger", Label: snapshot.Printable(peer.Network), Says: "Network " + peer.Network + ", which is somebody else's"}))
+				strangers = append(strangers,
+					single(node{
+						ID: id, Kind: "stranger", Label: snapshot.Printable(peer.Network), Says: "Network " + peer.Network + ", which is somebody else's",
+					}))
 			}
 		}
 	}
@@ -253,5 +256,6 @@ func titleOf(all []api.Topology) string {
 	if len(groups[""]) > 0 {
 		tenants--
 	}
-	return fmt.Sprintf("%s, %s, %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"), model.Count(int(topology.PodsOf(all)), "pod"))
+	return fmt.Sprintf("%s, %s, %s", model.Count(len(all), "Network"), model.Count(tenants, "tenant"),
+		model.Count(int(topology.PodsOf(all)), "pod"))
 }

@@ -54,7 +54,11 @@ func hostile(word string) *cluster {
 		},
 	}
 	i.Name = "red"
-	c := api.Cluster{Status: api.ClusterStatus{Source: word, Problems: []api.Problem{{Object: word, Message: word, Next: word}}, Nodes: []api.Node{{Name: word, Agent: word}}}}
+	c := api.Cluster{
+		Status: api.ClusterStatus{
+			Source: word, Problems: []api.Problem{{Object: word, Message: word, Next: word}}, Nodes: []api.Node{{Name: word, Agent: word}},
+		},
+	}
 	hop := explain.Hop{Layer: explain.Layer(word), Node: word, Network: word, What: word, Next: word}
 	flow := api.Flow{
 		Network: "red", From: api.FlowEnd{Address: word, Kind: api.FlowPod, Name: "red/" + word, Network: word},
@@ -70,7 +74,9 @@ func hostile(word string) *cluster {
 		networks: []api.Network{n}, topologies: []api.Topology{top}, ipams: []api.IPAM{i}, pods: []api.Pod{p, odd}, status: c, note: word,
 		explain: func(api.ExplanationSpec) (explain.Explanation, error) {
 			return explain.Explanation{
-				From: word, To: word, Protocol: "tcp", Sources: word, Ways: []explain.Way{{Dialled: word, To: word, SeenAs: word, There: []explain.Hop{hop}, Back: []explain.Hop{hop}}, {}},
+				From: word, To: word, Protocol: "tcp", Sources: word, Ways: []explain.Way{
+					{Dialled: word, To: word, SeenAs: word, There: []explain.Hop{hop}, Back: []explain.Hop{hop}}, {},
+				},
 				Drift: []drift.Difference{{Kind: drift.Kind(word), Object: word, Column: word, Want: word, Have: word}},
 			}, nil
 		},

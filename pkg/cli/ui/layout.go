@@ -137,7 +137,10 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 	s := t.Status
 	part := func(kind, name, label, says, link string) node {
 		p.parts[id+"/"+kind+"/"+name] = true
-		return node{ID: id + "/" + kind + "/" + name, Kind: kind, Parent: id, Label: snapshot.Printable(label), Says: snapshot.Printable(says), Link: link, W: partWidth, H: partHeight}
+		return node{
+			ID: id + "/" + kind + "/" + name, Kind: kind, Parent: id, Label: snapshot.Printable(label), Says: snapshot.Printable(says), Link: link,
+			W: partWidth, H: partHeight,
+		}
 	}
 	wire := func(from, to node) {
 		p.Edges = append(p.Edges, edge{ID: "wire/" + from.ID + "/" + to.ID, Kind: "wire", From: from.ID, To: to.ID})
@@ -151,7 +154,8 @@ func (p *picture) inside(t api.Topology, id string, in *inside) block {
 		n := part("subnet", subnet.Name, fmt.Sprintf("switch %s\n%s", subnet.Switch, strings.Join(subnet.CIDRs, " ")), "", page+"/pods")
 		// A line's end is no sign that somebody wrote.
 		n.Label = snapshot.Printable("switch "+subnet.Switch) + "\n" + snapshot.Printable(strings.Join(subnet.CIDRs, " "))
-		n.Says = fmt.Sprintf("switch %s, %s, %s", snapshot.Printable(subnet.Switch), strings.Join(subnet.CIDRs, " "), model.Count(int(subnet.Pods), "pod"))
+		n.Says = fmt.Sprintf("switch %s, %s, %s", snapshot.Printable(subnet.Switch), strings.Join(subnet.CIDRs, " "),
+			model.Count(int(subnet.Pods), "pod"))
 		subnets = append(subnets, n)
 		subnetOf[subnet.Name] = n
 		wire(router, n)

@@ -55,7 +55,8 @@ type document struct {
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"text": snapshot.Printable, "join": strings.Join, "count": func(n int64, one string) string { return model.Count(int(n), one) },
-		"tenant": topology.TenantWords, "arrow": topology.Arrow, "peerWords": topology.PeerWords, "offer": topology.OfferWords, "podsOf": topology.PodsOf,
+		"tenant": topology.TenantWords, "arrow": topology.Arrow, "peerWords": topology.PeerWords, "offer": topology.OfferWords,
+		"podsOf": topology.PodsOf,
 		"yes": func(b bool) string {
 			if b {
 				return "yes"

@@ -174,7 +174,9 @@ func (s *Server) findName(ctx context.Context, word string) (searchData, string,
 	for _, t := range all {
 		st := t.Status
 		if has(t.Name) || (st.Tenant != "" && has(st.Tenant)) {
-			add(found{Kind: "Network", Name: t.Name, Network: t.Name, What: strings.Join([]string{st.Type, st.Phase, topology.TenantWords(st.Tenant)}, ", ")})
+			add(found{
+				Kind: "Network", Name: t.Name, Network: t.Name, What: strings.Join([]string{st.Type, st.Phase, topology.TenantWords(st.Tenant)}, ", "),
+			})
 		}
 		for _, subnet := range st.Subnets {
 			if has(subnet.Switch) || slices.ContainsFunc(subnet.CIDRs, has) {

@@ -30,7 +30,9 @@ type Source interface {
 	// Namespaces are those that the user may list; none where he may list none.
 	Namespaces(ctx context.Context) []string
 	// Flows are those of all that the user may see: each is told as it comes.
-	Flows(ctx context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error)
+	Flows(
+		ctx context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode),
+	) (api.FlowStatus, error)
 	Explain(ctx context.Context, spec api.ExplanationSpec) (explain.Explanation, error)
 }
 

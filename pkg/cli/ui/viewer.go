@@ -54,7 +54,8 @@ type viewed struct {
 	status     api.FlowStatus
 }
 
-// byNamespace asks for the flows of the pods of each namespace that may be the user's. Of those that are not, nothing is told. It tells of none where none is his.
+// byNamespace asks for the flows of the pods of each namespace that may be the user's. Of those that are not, nothing is told. It
+// tells of none where none is his.
 func (s *Server) byNamespace(ctx context.Context, w window, q flows.Question) (viewed, error) {
 	var out viewed
 	names := s.config.Source.Namespaces(ctx)
@@ -159,7 +160,9 @@ func (p *picture) dots(talks []*talk) []node {
 	for i, name := range names {
 		namespace, pod, _ := strings.Cut(name, "/")
 		n := node{
-			ID: endPlace + strings.TrimPrefix(podPlace, "/") + name, Kind: "end", Label: shown(snapshot.Printable(name) + "\n" + snapshot.Printable(of[name].Network)), W: islandWidth, H: islandHeight, Link: pathOf("pod", namespace, pod),
+			ID: endPlace + strings.TrimPrefix(podPlace, "/") + name, Kind: "end",
+			Label: shown(snapshot.Printable(name) + "\n" + snapshot.Printable(of[name].Network)), W: islandWidth, H: islandHeight,
+			Link: pathOf("pod", namespace, pod),
 			Says: snapshot.Printable("pod " + name + ", of Network " + of[name].Network),
 			X:    float64(i%across)*(islandWidth+wideGap) + islandWidth/2, Y: float64(i/across)*(islandHeight+wideGap) + islandHeight/2,
 		}

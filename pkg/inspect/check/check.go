@@ -17,8 +17,9 @@ import (
 type Query struct {
 	// Kubeconfig says how to reach the API server; empty: as kubectl does.
 	Kubeconfig string
-	// Northbound are the servers of the northbound database; without any, it is reached by way of the API server, and so is the southbound one. Southbound are the servers of that;
-	// where there are some of Northbound alone, nobody looks whether ports are up.
+	// Northbound are the servers of the northbound database; without any, it is reached by way of the API server, and so is the
+	// southbound one. Southbound are the servers of that; where there are some of Northbound alone, nobody looks whether ports are
+	// up.
 	Northbound, Southbound []string
 	// Node is whose interfaces are looked at, in the database at Switch; empty: nobody's.
 	Node, Switch string

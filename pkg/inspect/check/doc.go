@@ -3,6 +3,6 @@
 //	kube.Feed, northbound, southbound, Open vSwitch --look--> drift --settle--> Report
 //	nodes' agents, by package client ---------------NodeChecks--------settle--> Report
 //
-// What must stay true: nothing is written but what agents repair when they are asked to. What is still on its way is not reported. A check that
-// could not see everything does not say that all is well.
+// What must stay true: nothing is written but what agents repair when they are asked to. What is still on its way is not
+// reported. A check that could not see everything does not say that all is well.
 package check

@@ -51,7 +51,8 @@ func (s *sources) look(ctx context.Context) (Report, error) {
 		Networks: len(s.objects.Networks), Pods: len(s.objects.Pods), Rows: len(w.Graph.Refs()), Refused: w.Refused(),
 	}
 	rows := w.CompareRows(have)
-	report.Differences = slices.Concat(w.ComparePods(have), w.CompareNodes(), w.CompareServices(), w.CompareNetworks(s.cluster.Shown, rows), rows)
+	report.Differences = slices.Concat(w.ComparePods(have), w.CompareNodes(), w.CompareServices(), w.CompareNetworks(s.cluster.Shown, rows),
+		rows)
 	if s.bindings != nil {
 		bindings, err := s.bindings(ctx)
 		if err != nil {

@@ -83,9 +83,18 @@ func TestAddressesOfServices(t *testing.T) {
 		return `{"serviceUID":"uid","network":"` + network + `","networkUID":"` + uid + `","addresses":["` + ip + `"]}`
 	}
 	want := []drift.Difference{
-		{Owner: nb.ServiceOwner("blue", "too-much"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object, Want: "-", Have: text("red", "uid-red", "10.9.0.6")},
-		{Owner: nb.ServiceOwner("red", "new"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object, Want: "addresses of Network red", Have: "-"},
-		{Owner: nb.ServiceOwner("red", "wrong"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object, Want: text("red", "uid-red", "10.9.0.1"), Have: text("red", "uid-red", "10.0.0.5")},
+		{
+			Owner: nb.ServiceOwner("blue", "too-much"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object, Want: "-",
+			Have: text("red", "uid-red", "10.9.0.6"),
+		},
+		{
+			Owner: nb.ServiceOwner("red", "new"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object,
+			Want: "addresses of Network red", Have: "-",
+		},
+		{
+			Owner: nb.ServiceOwner("red", "wrong"), Place: drift.PlaceAPI, Kind: drift.AnnotationDiffers, Object: object, Want: text("red",
+				"uid-red", "10.9.0.1"), Have: text("red", "uid-red", "10.0.0.5"),
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -101,33 +110,86 @@ func TestEachDifferenceIsNamed(t *testing.T) {
 		damage func(w *inspected.World)
 		want   []drift.Difference
 	}{
-		{"column of a pod's port", func(w *inspected.World) {
-			inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").Addresses = []string{"unknown"}
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "addresses", Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "unknown"}}},
-		{"only what differs of a map", func(w *inspected.World) {
-			inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").Options["requested-chassis"] = "n9"
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "options", Want: "requested-chassis=n1", Have: "requested-chassis=n9"}}},
-		{"mark lost", func(w *inspected.World) {
-			delete(inspected.Find[*nb.LogicalRouter](w, "red").ExternalIDs, nb.KeyOwner)
-		}, []drift.Difference{{Owner: networkOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Router red", Column: "external_ids", Want: "atoll.dev/owner=Network/red", Have: "-"}}},
-		{"port of no pod", func(w *inspected.World) {
-			delete(w.Objects.Pods, red0)
-			w.Statuses["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 2}
-			delete(w.Bindings, "red/web-0")
-			dropInterface(w, "red/web-0")
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.RowSurplus, Object: "Logical_Switch_Port red/web-0", Have: "the row"}}},
-		{"port taken out of its switch", func(w *inspected.World) {
-			front, port := inspected.Find[*nb.LogicalSwitch](w, "red/front"), inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0")
-			front.Ports = inspected.Without(front.Ports, port.UUID)
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementMissing, Object: "Logical_Switch red/front", Column: "ports", Want: "Logical_Switch_Port red/web-0"}}},
-		{"port in the other tenant's switch", func(w *inspected.World) {
-			front := inspected.Find[*nb.LogicalSwitch](w, "blue/front")
-			front.Ports = append(front.Ports, inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").UUID)
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementSurplus, Object: "Logical_Switch blue/front", Column: "ports", Have: "Logical_Switch_Port red/web-0"}}},
-		{"port in somebody else's switch", func(w *inspected.World) {
-			theirs := &nb.LogicalSwitch{UUID: "theirs", Name: "theirs", Ports: []string{inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").UUID}}
-			w.Rows[nb.RefOf(theirs)] = theirs
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementSurplus, Object: "Logical_Switch theirs", Column: "ports", Have: "Logical_Switch_Port red/web-0"}}},
+		{
+			"column of a pod's port", func(w *inspected.World) {
+				inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").Addresses = []string{"unknown"}
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "addresses",
+					Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "unknown",
+				},
+			},
+		},
+		{
+			"only what differs of a map", func(w *inspected.World) {
+				inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").Options["requested-chassis"] = "n9"
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "options",
+					Want: "requested-chassis=n1", Have: "requested-chassis=n9",
+				},
+			},
+		},
+		{
+			"mark lost", func(w *inspected.World) {
+				delete(inspected.Find[*nb.LogicalRouter](w, "red").ExternalIDs, nb.KeyOwner)
+			},
+			[]drift.Difference{
+				{
+					Owner: networkOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Router red", Column: "external_ids",
+					Want: "atoll.dev/owner=Network/red", Have: "-",
+				},
+			},
+		},
+		{
+			"port of no pod", func(w *inspected.World) {
+				delete(w.Objects.Pods, red0)
+				w.Statuses["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 2}
+				delete(w.Bindings, "red/web-0")
+				dropInterface(w, "red/web-0")
+			},
+			[]drift.Difference{
+				{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.RowSurplus, Object: "Logical_Switch_Port red/web-0", Have: "the row"},
+			},
+		},
+		{
+			"port taken out of its switch", func(w *inspected.World) {
+				front, port := inspected.Find[*nb.LogicalSwitch](w, "red/front"), inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0")
+				front.Ports = inspected.Without(front.Ports, port.UUID)
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementMissing, Object: "Logical_Switch red/front", Column: "ports",
+					Want: "Logical_Switch_Port red/web-0",
+				},
+			},
+		},
+		{
+			"port in the other tenant's switch", func(w *inspected.World) {
+				front := inspected.Find[*nb.LogicalSwitch](w, "blue/front")
+				front.Ports = append(front.Ports, inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").UUID)
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementSurplus, Object: "Logical_Switch blue/front", Column: "ports",
+					Have: "Logical_Switch_Port red/web-0",
+				},
+			},
+		},
+		{
+			"port in somebody else's switch", func(w *inspected.World) {
+				theirs := &nb.LogicalSwitch{UUID: "theirs", Name: "theirs", Ports: []string{inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").UUID}}
+				w.Rows[nb.RefOf(theirs)] = theirs
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ElementSurplus, Object: "Logical_Switch theirs", Column: "ports",
+					Have: "Logical_Switch_Port red/web-0",
+				},
+			},
+		},
 		{"annotation that does not follow from the Network", func(w *inspected.World) {
 			w.Objects.Pods[red0].Assigned[0].MAC = "02:00:00:00:00:01"
 		}, []drift.Difference{{
@@ -138,63 +200,159 @@ func TestEachDifferenceIsNamed(t *testing.T) {
 			port := inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0")
 			port.Addresses, port.PortSecurity = []string{"0a:58:0a:00:00:63 10.0.0.99"}, []string{"0a:58:0a:00:00:63 10.0.0.99"}
 		}, []drift.Difference{
-			{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "addresses", Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "0a:58:0a:00:00:63 10.0.0.99"},
-			{Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "port_security", Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "0a:58:0a:00:00:63 10.0.0.99"},
+			{
+				Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0", Column: "addresses",
+				Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "0a:58:0a:00:00:63 10.0.0.99",
+			},
+			{
+				Owner: podOwner, Place: drift.PlaceNorthbound, Kind: drift.ColumnDiffers, Object: "Logical_Switch_Port red/web-0",
+				Column: "port_security", Want: "0a:58:0a:00:00:02 10.0.0.2", Have: "0a:58:0a:00:00:63 10.0.0.99",
+			},
 		}},
-		{"new pod", func(w *inspected.World) {
-			w.AddPod("red", "new", "n2")
-			w.Statuses["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 4}
-		}, []drift.Difference{{Owner: nb.PodOwner("red", "new"), Place: drift.PlaceAPI, Kind: drift.PodPending, Object: "annotation atoll.dev/attachments", Want: "an address in Network red", Have: "none"}}},
+		{
+			"new pod", func(w *inspected.World) {
+				w.AddPod("red", "new", "n2")
+				w.Statuses["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Ready, Pods: 4}
+			},
+			[]drift.Difference{
+				{
+					Owner: nb.PodOwner("red", "new"), Place: drift.PlaceAPI, Kind: drift.PodPending, Object: "annotation atoll.dev/attachments",
+					Want: "an address in Network red", Have: "none",
+				},
+			},
+		},
 		{"annotation lost", func(w *inspected.World) {
 			w.Objects.Pods[red0].Assigned = nil
 		}, []drift.Difference{{
 			Owner: podOwner, Place: drift.PlaceAPI, Kind: drift.PodPending, Object: "annotation atoll.dev/attachments", Column: "",
 			Want: "an address in Network red", Have: "none, but a port with 0a:58:0a:00:00:02 10.0.0.2",
 		}}},
-		{"status behind", func(w *inspected.World) {
-			w.Statuses["red"] = kube.Shown{ObservedGeneration: 1, Phase: model.Ready, Pods: 3}
-		}, []drift.Difference{{Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.StatusBehind, Object: "status.observedGeneration", Want: "2", Have: "1"}}},
+		{
+			"status behind", func(w *inspected.World) {
+				w.Statuses["red"] = kube.Shown{ObservedGeneration: 1, Phase: model.Ready, Pods: 3}
+			},
+			[]drift.Difference{
+				{Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.StatusBehind, Object: "status.observedGeneration", Want: "2", Have: "1"},
+			},
+		},
 		{"status wrong", func(w *inspected.World) {
 			w.Statuses["red"] = kube.Shown{ObservedGeneration: 2, Phase: model.Pending, Pods: 1}
 		}, []drift.Difference{
 			{Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.StatusDiffers, Object: "status.phase", Want: "Ready", Have: "Pending"},
 			{Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.StatusDiffers, Object: "status.pods", Want: "3", Have: "1"},
 		}},
-		{"no finalizer", func(w *inspected.World) {
-			w.Objects.Networks["red"].Finalized = false
-		}, []drift.Difference{{Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.FinalizerMissing, Object: "metadata.finalizers", Want: "atoll.dev/network", Have: "-"}}},
-		{"no binding", func(w *inspected.World) {
-			delete(w.Bindings, "red/web-0")
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1", Have: "no such row"}}},
-		{"not bound", func(w *inspected.World) {
-			w.Bindings["red/web-0"] = ovsdb.Binding{}
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1", Have: "on no chassis"}}},
-		{"bound elsewhere", func(w *inspected.World) {
-			w.Bindings["red/web-0"] = ovsdb.Binding{Chassis: "n3", Hostname: "n3", Up: true}
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1", Have: "on chassis n3"}}},
+		{
+			"no finalizer", func(w *inspected.World) {
+				w.Objects.Networks["red"].Finalized = false
+			},
+			[]drift.Difference{
+				{
+					Owner: networkOwner, Place: drift.PlaceAPI, Kind: drift.FinalizerMissing, Object: "metadata.finalizers", Want: "atoll.dev/network",
+					Have: "-",
+				},
+			},
+		},
+		{
+			"no binding", func(w *inspected.World) {
+				delete(w.Bindings, "red/web-0")
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1",
+					Have: "no such row",
+				},
+			},
+		},
+		{
+			"not bound", func(w *inspected.World) {
+				w.Bindings["red/web-0"] = ovsdb.Binding{}
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1",
+					Have: "on no chassis",
+				},
+			},
+		},
+		{
+			"bound elsewhere", func(w *inspected.World) {
+				w.Bindings["red/web-0"] = ovsdb.Binding{Chassis: "n3", Hostname: "n3", Up: true}
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1",
+					Have: "on chassis n3",
+				},
+			},
+		},
 		{"chassis called otherwise than its host", func(w *inspected.World) {
 			w.Bindings["red/web-0"] = ovsdb.Binding{Chassis: "c-17", Hostname: "n1", Up: true}
 		}, nil},
-		{"not up", func(w *inspected.World) {
-			w.Bindings["red/web-0"] = ovsdb.Binding{Chassis: "n1"}
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1", Have: "not up"}}},
-		{"no interface", func(w *inspected.World) {
-			dropInterface(w, "red/web-0")
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceMissing, Object: "Interface", Want: "iface-id=red/web-0"}}},
-		{"interface of an earlier pod of that name", func(w *inspected.World) {
-			w.Iface("red/web-0").IfaceIDVer = "old"
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "external_ids", Want: "iface-id-ver=uid-red-web-0", Have: "iface-id-ver=old"}}},
-		{"interface not installed", func(w *inspected.World) {
-			w.Iface("red/web-0").Installed = false
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "external_ids", Want: "ovn-installed=true", Have: "-"}}},
-		{"interface with a problem", func(w *inspected.World) {
-			w.Iface("red/web-0").Problem = "no such device"
-		}, []drift.Difference{{Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "error", Want: "-", Have: "no such device"}}},
-		{"interface of no pod of the node", func(w *inspected.World) {
-			gone := *w.Iface("red/web-0")
-			gone.Name, gone.Pod, gone.IfaceID = "atoll-gone", "red/web-1", "red/web-1"
-			w.Interfaces = append(w.Interfaces, gone)
-		}, []drift.Difference{{Owner: nb.PodOwner("red", "web-1"), Place: drift.PlaceNode, Kind: drift.InterfaceSurplus, Object: "Interface atoll-gone", Have: "iface-id=red/web-1"}}},
+		{
+			"not up", func(w *inspected.World) {
+				w.Bindings["red/web-0"] = ovsdb.Binding{Chassis: "n1"}
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceSouthbound, Kind: drift.NotBound, Object: "Port_Binding red/web-0", Want: "up on n1",
+					Have: "not up",
+				},
+			},
+		},
+		{
+			"no interface", func(w *inspected.World) {
+				dropInterface(w, "red/web-0")
+			},
+			[]drift.Difference{
+				{Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceMissing, Object: "Interface", Want: "iface-id=red/web-0"},
+			},
+		},
+		{
+			"interface of an earlier pod of that name", func(w *inspected.World) {
+				w.Iface("red/web-0").IfaceIDVer = "old"
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "external_ids",
+					Want: "iface-id-ver=uid-red-web-0", Have: "iface-id-ver=old",
+				},
+			},
+		},
+		{
+			"interface not installed", func(w *inspected.World) {
+				w.Iface("red/web-0").Installed = false
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "external_ids",
+					Want: "ovn-installed=true", Have: "-",
+				},
+			},
+		},
+		{
+			"interface with a problem", func(w *inspected.World) {
+				w.Iface("red/web-0").Problem = "no such device"
+			},
+			[]drift.Difference{
+				{
+					Owner: podOwner, Place: drift.PlaceNode, Kind: drift.InterfaceDiffers, Object: "Interface atoll-redweb-0", Column: "error", Want: "-",
+					Have: "no such device",
+				},
+			},
+		},
+		{
+			"interface of no pod of the node", func(w *inspected.World) {
+				gone := *w.Iface("red/web-0")
+				gone.Name, gone.Pod, gone.IfaceID = "atoll-gone", "red/web-1", "red/web-1"
+				w.Interfaces = append(w.Interfaces, gone)
+			},
+			[]drift.Difference{
+				{
+					Owner: nb.PodOwner("red", "web-1"), Place: drift.PlaceNode, Kind: drift.InterfaceSurplus, Object: "Interface atoll-gone",
+					Have: "iface-id=red/web-1",
+				},
+			},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -222,7 +380,10 @@ func TestARefusedPodHasNoPort(t *testing.T) {
 			surplus[d.Owner] = d.Kind
 		}
 	}
-	want := map[nb.Owner]drift.Kind{nb.PodOwner("red", "web-0"): drift.RowSurplus, nb.PodOwner("red", "web-1"): drift.RowSurplus, nb.PodOwner("red", "web-2"): drift.RowSurplus}
+	want := map[nb.Owner]drift.Kind{
+		nb.PodOwner("red", "web-0"): drift.RowSurplus, nb.PodOwner("red", "web-1"): drift.RowSurplus, nb.PodOwner("red",
+			"web-2"): drift.RowSurplus,
+	}
 	if diff := cmp.Diff(want, surplus); diff != "" {
 		t.Error(diff)
 	}

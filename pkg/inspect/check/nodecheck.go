@@ -15,7 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// checksAtOnce is how many nodes one user asks for at the same time, and checksOneByOne up to how many are asked for by themselves: more are asked for with all others.
+// checksAtOnce is how many nodes one user asks for at the same time, and checksOneByOne up to how many are asked for by
+// themselves: more are asked for with all others.
 const checksAtOnce, checksOneByOne = 4, 16
 
 // NodeProblem says why something of a node is not known, or was not done.
@@ -43,13 +44,15 @@ type nodesSeen struct {
 	problems []NodeProblem
 }
 
-// checkNodes looks at all nodes, and again at those where something differs, or that do not answer, until nothing of it is left or for as long as limit says. What differs
-// each time, it has repaired if it is to.
+// checkNodes looks at all nodes, and again at those where something differs, or that do not answer, until nothing of it is left
+// or for as long as limit says. What differs each time, it has repaired if it is to.
 func checkNodes(ctx context.Context, by nodeChecker, limit time.Duration, repair bool) nodesSeen {
 	all, down, err := by.NodeChecks(ctx)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nodesSeen{unasked: fmt.Sprintf("%v. It takes the verbs get and list of %s, which ClusterRole atoll-check has", err, api.ResourceNodeChecks)}
+		return nodesSeen{
+			unasked: fmt.Sprintf("%v. It takes the verbs get and list of %s, which ClusterRole atoll-check has", err, api.ResourceNodeChecks),
+		}
 	case err != nil:
 		return nodesSeen{unasked: err.Error()}
 	case down != "":
@@ -82,7 +85,8 @@ func (s *nodesSeen) settle(ctx context.Context, by nodeChecker, limit time.Durat
 		}
 		for name, c := range s.look(ctx, again, by) {
 			if before := s.checks[name]; before.Status.Silent == "" && c.Status.Silent == "" {
-				c.Status.Differences = slices.DeleteFunc(c.Status.Differences, func(d api.NodeDifference) bool { return !slices.Contains(before.Status.Differences, d) })
+				c.Status.Differences = slices.DeleteFunc(c.Status.Differences,
+					func(d api.NodeDifference) bool { return !slices.Contains(before.Status.Differences, d) })
 				if len(c.Status.Differences) == 0 {
 					// What else there is came up after the first look.
 					c.Status.More = 0
@@ -161,7 +165,9 @@ func (s *nodesSeen) where(is func(api.NodeCheck) bool) (out []string) {
 }
 
 // each asks for some nodes, some at the same time. One that nobody answers for is silent.
-func (s *nodesSeen) each(ctx context.Context, names []string, ask func(context.Context, string) (api.NodeCheck, error)) map[string]api.NodeCheck {
+func (s *nodesSeen) each(
+	ctx context.Context, names []string, ask func(context.Context, string) (api.NodeCheck, error),
+) map[string]api.NodeCheck {
 	out := make([]api.NodeCheck, len(names))
 	next := make(chan int)
 	var asking sync.WaitGroup
@@ -209,5 +215,7 @@ func (s *nodesSeen) into(r *Report) {
 // onNode is a difference that an agent found.
 func onNode(node string, d api.NodeDifference) drift.Difference {
 	owner, _ := nb.ParseOwner(d.Owner)
-	return drift.Difference{Owner: owner, Place: drift.PlaceNode, Node: node, Kind: drift.Kind(d.Kind), Object: d.Object, Want: d.Want, Have: d.Have}
+	return drift.Difference{
+		Owner: owner, Place: drift.PlaceNode, Node: node, Kind: drift.Kind(d.Kind), Object: d.Object, Want: d.Want, Have: d.Have,
+	}
 }

@@ -53,7 +53,9 @@ func (n *nodes) look(name string) api.NodeCheck {
 
 func (n *nodes) NodeChecks(context.Context) (all []api.NodeCheck, down string, err error) {
 	if n.forbidden {
-		return nil, "", &apierrors.StatusError{ErrStatus: meta.Status{Reason: meta.StatusReasonForbidden, Code: http.StatusForbidden, Message: "you may not"}}
+		return nil, "", &apierrors.StatusError{
+			ErrStatus: meta.Status{Reason: meta.StatusReasonForbidden, Code: http.StatusForbidden, Message: "you may not"},
+		}
 	}
 	n.listed++
 	for _, name := range slices.Collect(maps.Keys(n.looks)) {
@@ -78,7 +80,8 @@ func (n *nodes) RepairNode(_ context.Context, name string) (api.NodeCheck, error
 	return c, nil
 }
 
-// TestNodesSettle: what is on its way on a node is no difference, nor is an agent that has just begun silent; what lasts counts, and is repaired where that is asked for.
+// TestNodesSettle: what is on its way on a node is no difference, nor is an agent that has just begun silent; what lasts counts,
+// and is repaired where that is asked for.
 func TestNodesSettle(t *testing.T) {
 	t.Parallel()
 	well, bad, other := []api.NodeDifference{}, on("routes"), on("addresses")
@@ -88,7 +91,10 @@ func TestNodesSettle(t *testing.T) {
 		differences, silent, repaired, failed []string
 		verdict                               string
 	}{
-		"well": {nodes: nodes{looks: map[string][][]api.NodeDifference{"n1": {well}, "n2": {well}}}, verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes"},
+		"well": {
+			nodes:   nodes{looks: map[string][][]api.NodeDifference{"n1": {well}, "n2": {well}}},
+			verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes",
+		},
 		"on its way": {
 			nodes:   nodes{looks: map[string][][]api.NodeDifference{"n1": {bad, bad, well}, "n2": {well}}},
 			verdict: "0 differences in 0 Networks, 0 pods, 0 rows, 2 nodes",
@@ -107,7 +113,8 @@ func TestNodesSettle(t *testing.T) {
 		},
 		"an agent is away": {
 			nodes:       nodes{looks: map[string][][]api.NodeDifference{"n1": {nil}, "n2": {bad}}},
-			differences: []string{"n2 routes"}, silent: []string{"n1"}, verdict: "1 difference in 0 Networks, 0 pods, 0 rows, 1 node; 1 node not looked at. Next: atoll check --repair",
+			differences: []string{"n2 routes"}, silent: []string{"n1"},
+			verdict: "1 difference in 0 Networks, 0 pods, 0 rows, 1 node; 1 node not looked at. Next: atoll check --repair",
 		},
 		"repaired": {
 			nodes: nodes{looks: map[string][][]api.NodeDifference{"n1": {bad}, "n2": {well}}, mends: map[string]bool{"n1": true}}, repair: true,
@@ -137,7 +144,8 @@ func TestNodesSettle(t *testing.T) {
 				return out
 			}
 			for what, pair := range map[string][2][]string{
-				"differences": {c.differences, texts(r.Differences)}, "repaired": {c.repaired, texts(r.Repaired)}, "silent": {c.silent, names(r.Silent)}, "not repaired": {c.failed, names(r.Problems)},
+				"differences": {c.differences, texts(r.Differences)}, "repaired": {c.repaired, texts(r.Repaired)},
+				"silent": {c.silent, names(r.Silent)}, "not repaired": {c.failed, names(r.Problems)},
 			} {
 				if !slices.Equal(pair[0], pair[1]) {
 					t.Errorf("%s: %s are %q, want %q", name, what, pair[1], pair[0])

@@ -20,7 +20,8 @@ type Report struct {
 	Nodes        int           `json:"nodes,omitempty"`
 	Silent       []NodeProblem `json:"silent,omitempty"`
 	NodesUnasked string        `json:"nodesUnasked,omitempty"`
-	// Repaired are what agents have put right, and Problems what they could not do. More is how many differences of nodes there are beside those that are told.
+	// Repaired are what agents have put right, and Problems what they could not do. More is how many differences of nodes there are
+	// beside those that are told.
 	Repaired []drift.Difference `json:"repaired,omitempty"`
 	Problems []NodeProblem      `json:"problems,omitempty"`
 	More     int                `json:"more,omitempty"`
@@ -71,7 +72,8 @@ func (r Report) next() string {
 		return ""
 	}
 	first := slices.MinFunc(r.Differences, drift.Compare)
-	if i := slices.IndexFunc(r.Differences, func(d drift.Difference) bool { return d.Node != "" }); i >= 0 && first.Place == drift.PlaceSouthbound {
+	if i := slices.IndexFunc(r.Differences, func(d drift.Difference) bool { return d.Node != "" }); i >= 0 &&
+		first.Place == drift.PlaceSouthbound {
 		first = r.Differences[i] // What is wrong on a node explains that its ports are not bound.
 	}
 	switch first.Place {

@@ -15,7 +15,8 @@ import (
 // maxPackets bounds a line with packets, in bytes.
 const maxPackets = 1 << 20
 
-// Capture asks for one part of a capture of a pod's packets, and tells of each line. Its error is that there is none, or that the answer is not whole.
+// Capture asks for one part of a capture of a pod's packets, and tells of each line. Its error is that there is none, or that the
+// answer is not whole.
 func (r *Remote) Capture(ctx context.Context, pod model.PodKey, spec api.PodCaptureSpec, each func(api.PodCaptureLine) error) error {
 	var in api.PodCapture
 	in.APIVersion, in.Kind, in.Namespace, in.Name, in.Spec = api.GroupVersion().String(), "PodCapture", pod.Namespace, pod.Name, spec

@@ -18,7 +18,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
-// flowSilence is how long somebody who asks for flows hears nothing before he takes the API for gone: a controller that is followed says every 5 s that it is there.
+// flowSilence is how long somebody who asks for flows hears nothing before he takes the API for gone: a controller that is
+// followed says every 5 s that it is there.
 const flowSilence = 20 * time.Second
 
 // UntoldError says that nobody answers who could tell of flows.
@@ -29,8 +30,8 @@ func (e *UntoldError) Error() string {
 	return e.Note + ". Flows are kept by the nodes' agents, which it asks"
 }
 
-// FlowScope says whose flows are asked for: those of a Network, else those of a namespace's pods, else all that the user may see. Namespace with a Network chooses from what is
-// its.
+// FlowScope says whose flows are asked for: those of a Network, else those of a namespace's pods, else all that the user may see.
+// Namespace with a Network chooses from what is its.
 type FlowScope struct{ Network, Namespace string }
 
 // path is where the API has them.
@@ -61,9 +62,12 @@ const (
 	renewals, renewalPause = 10, time.Second
 )
 
-// Flows asks for flows, and tells of each, and of nodes that are missing as soon as they are. Who follows goes on until ctx ends: each answer has an end, and the next one goes on where it
-// was. Its error is that they cannot be told, or that the answer is not whole.
-func (r *Remote) Flows(ctx context.Context, scope FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error) {
+// Flows asks for flows, and tells of each, and of nodes that are missing as soon as they are. Who follows goes on until ctx ends:
+// each answer has an end, and the next one goes on where it was. Its error is that they cannot be told, or that the answer is not
+// whole.
+func (r *Remote) Flows(
+	ctx context.Context, scope FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode),
+) (api.FlowStatus, error) {
 	if !q.Follow {
 		return r.flows(ctx, scope, q, each, missing)
 	}
@@ -101,7 +105,9 @@ func unnamed(f api.Flow) api.Flow {
 }
 
 // flows asks once.
-func (r *Remote) flows(ctx context.Context, scope FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode)) (api.FlowStatus, error) {
+func (r *Remote) flows(
+	ctx context.Context, scope FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode),
+) (api.FlowStatus, error) {
 	query := url.Values{}
 	if q.Pod.Name != "" {
 		query.Set(api.FlowPodName, q.Pod.String())

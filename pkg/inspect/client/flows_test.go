@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
-// TestWhoFollowsGoesOn: who follows does not notice that an answer ends which has lasted as long as one may: the next one has what came meanwhile, and nothing of it is told twice. The
-// control is an end for another reason, which is told.
+// TestWhoFollowsGoesOn: who follows does not notice that an answer ends which has lasted as long as one may: the next one has
+// what came meanwhile, and nothing of it is told twice. The control is an end for another reason, which is told.
 func TestWhoFollowsGoesOn(t *testing.T) {
 	t.Parallel()
 	line := func(l api.FlowLine) string {
@@ -31,7 +31,8 @@ func TestWhoFollowsGoesOn(t *testing.T) {
 	}
 	renew := line(api.FlowLine{Renew: true, Error: "ask again"})
 	answers := []string{
-		"{}\n" + flow(1, "") + flow(2, "") + renew, "busy", "{}\n" + flow(2, "red/web") + flow(3, "red/web") + renew, flow(3, "") + flow(4, "") + line(api.FlowLine{Error: "you may no more"}),
+		"{}\n" + flow(1, "") + flow(2, "") + renew, "busy", "{}\n" + flow(2, "red/web") + flow(3, "red/web") + renew,
+		flow(3, "") + flow(4, "") + line(api.FlowLine{Error: "you may no more"}),
 	}
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,10 +54,11 @@ func TestWhoFollowsGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []uint16
-	_, err = (&Remote{config, client}).Flows(t.Context(), FlowScope{Network: "red"}, flows.Question{Follow: true, Since: 1}, func(f api.Flow) error {
-		told = append(told, f.Port)
-		return nil
-	}, func(api.SilentNode) {})
+	_, err = (&Remote{config, client}).Flows(t.Context(), FlowScope{Network: "red"},
+		flows.Question{Follow: true, Since: 1}, func(f api.Flow) error {
+			told = append(told, f.Port)
+			return nil
+		}, func(api.SilentNode) {})
 	if !slices.Equal(told, []uint16{1, 2, 3, 4}) || err == nil || err.Error() != "you may no more" || asked != len(answers) {
 		t.Errorf("told is %v, and then %v, by %d answers", told, err, asked)
 	}

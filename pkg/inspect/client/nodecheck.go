@@ -31,7 +31,8 @@ func (r *Remote) NodeCheck(ctx context.Context, node string) (out api.NodeCheck,
 // RepairNode has the agent of a node put right what differs, and says what is left, and what was repaired. That nobody answers is an error.
 func (r *Remote) RepairNode(ctx context.Context, node string) (out api.NodeCheck, err error) {
 	in := api.NodeCheck{
-		TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "NodeCheck"}, ObjectMeta: meta.ObjectMeta{Name: node}, Spec: api.NodeCheckSpec{Repair: true},
+		TypeMeta: meta.TypeMeta{APIVersion: api.GroupVersion().String(), Kind: "NodeCheck"}, ObjectMeta: meta.ObjectMeta{Name: node},
+		Spec: api.NodeCheckSpec{Repair: true},
 	}
 	text, err := json.Marshal(in)
 	if err != nil {

@@ -88,14 +88,19 @@ func unsent(answer *http.Response, does string) error {
 	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && said.Code == http.StatusTooManyRequests {
 		return &BusyError{said.Message}
 	}
-	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" && (said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
+	if json.Unmarshal(text, &said) == nil && said.Kind == "Status" &&
+		(said.Code != http.StatusNotFound || said.Details != nil && said.Details.Name != "") {
 		return &apierrors.StatusError{ErrStatus: said}
 	}
 	switch answer.StatusCode {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return &UnsentError{fmt.Sprintf("the cluster has no API %s that %s: it is not installed (dist/inspect), or older than this program", api.GroupName, does)}
+		return &UnsentError{
+			fmt.Sprintf("the cluster has no API %s that %s: it is not installed (dist/inspect), or older than this program", api.GroupName, does),
+		}
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		return &UnsentError{fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName)}
+		return &UnsentError{
+			fmt.Sprintf("the API %s does not answer (kubectl describe apiservice %s.%s)", api.GroupName, api.Version, api.GroupName),
+		}
 	}
 	return &UnsentError{fmt.Sprintf("the API server answers: %s: %.200s", answer.Status, text)}
 }

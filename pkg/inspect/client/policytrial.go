@@ -54,7 +54,9 @@ func (r *Remote) Try(ctx context.Context, spec api.PolicyTrialSpec) (api.PolicyT
 }
 
 // tryLocally compares by what the user may list: in all namespaces, or else in that of the policies alone.
-func (r *Remote) tryLocally(ctx context.Context, tried trial.Tried, down, namespace string, since *meta.Duration) (api.PolicyTrialStatus, string, error) {
+func (r *Remote) tryLocally(
+	ctx context.Context, tried trial.Tried, down, namespace string, since *meta.Duration,
+) (api.PolicyTrialStatus, string, error) {
 	local, note := r.locally(ctx, down, "")
 	held, err := local.Held()
 	if err != nil {
@@ -120,9 +122,11 @@ func (r *Remote) readMore(ctx context.Context, held snapshot.Held) (unread []str
 // everyDryRun has an API server do everything but keep it.
 func everyDryRun() []string { return []string{meta.DryRunAll} }
 
-// DryRun asks the API server, with the user's own rights, whether policies would be accepted and could be deleted. It returns the question what would
-// change then: policies as the API server would keep them.
-func (r *Remote) DryRun(ctx context.Context, policies []unstructured.Unstructured, gone []model.PolicyKey) (out api.PolicyTrialSpec, err error) {
+// DryRun asks the API server, with the user's own rights, whether policies would be accepted and could be deleted. It returns the
+// question what would change then: policies as the API server would keep them.
+func (r *Remote) DryRun(
+	ctx context.Context, policies []unstructured.Unstructured, gone []model.PolicyKey,
+) (out api.PolicyTrialSpec, err error) {
 	client, err := dynamic.NewForConfig(r.config)
 	if err != nil {
 		return out, fmt.Errorf("make API client: %w", err)
@@ -149,7 +153,8 @@ func (r *Remote) DryRun(ctx context.Context, policies []unstructured.Unstructure
 		out.Policies = append(out.Policies, runtime.RawExtension{Raw: text})
 	}
 	for _, key := range gone {
-		err := client.Resource(trial.ResourceOf(key.Kind)).Namespace(key.Namespace).Delete(ctx, key.Name, meta.DeleteOptions{DryRun: everyDryRun()})
+		err := client.Resource(trial.ResourceOf(key.Kind)).Namespace(key.Namespace).Delete(ctx, key.Name,
+			meta.DeleteOptions{DryRun: everyDryRun()})
 		if err != nil {
 			return out, fmt.Errorf("the API server does not delete %s: %w", key, err)
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube"
 )
 
-// Remote asks the API inspect.atoll.dev, with a user's own rights. Where nobody answers there, it finds out itself what Kubernetes tells: each
-// answer comes with a note then, which is empty otherwise.
+// Remote asks the API inspect.atoll.dev, with a user's own rights. Where nobody answers there, it finds out itself what
+// Kubernetes tells: each answer comes with a note then, which is empty otherwise.
 type Remote struct {
 	config *rest.Config
 	client kubernetes.Interface
@@ -55,9 +55,10 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 	if err == nil && down == silent {
 		out.Status.Healthy = false
 		out.Status.Problems = append(out.Status.Problems, api.Problem{
-			Object:  "APIService/" + api.Version + "." + api.GroupName,
-			Message: "no atoll-inspect answers for this API: until one does, no namespace of the cluster can be deleted, because Kubernetes asks each API what is in it",
-			Next:    "kubectl -n atoll-system get pods -l app.kubernetes.io/name=atoll-inspect",
+			Object: "APIService/" + api.Version + "." + api.GroupName,
+			Message: "no atoll-inspect answers for this API: until one does, no namespace of the cluster can be deleted, because " +
+				"Kubernetes asks each API what is in it",
+			Next: "kubectl -n atoll-system get pods -l app.kubernetes.io/name=atoll-inspect",
 		})
 	}
 	return out, note(), err
@@ -190,7 +191,8 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	return "", err
 }
 
-// NodeNames are those of the nodes that the user may list, else of those that the cluster's status tells of. What cannot be asked is left out.
+// NodeNames are those of the nodes that the user may list, else of those that the cluster's status tells of. What cannot be asked
+// is left out.
 func (r *Remote) NodeNames(ctx context.Context) (out []string) {
 	if list, err := r.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
 		for _, n := range list.Items {

@@ -8,8 +8,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
-// Chassis are the names and hosts of all chassis that OVN's southbound database has, read by way of the API server. kubeconfig says how to reach that; empty: as
-// kubectl does.
+// Chassis are the names and hosts of all chassis that OVN's southbound database has, read by way of the API server. kubeconfig
+// says how to reach that; empty: as kubectl does.
 func Chassis(ctx context.Context, kubeconfig string) ([]string, error) {
 	tunnel, err := OpenTunnel(ctx, TunnelQuery{Kubeconfig: kubeconfig, Database: api.DatabaseSouthbound})
 	if err != nil {

@@ -166,7 +166,7 @@ func (l *LastWarning) Explain(err error) error {
 type Servers struct {
 	// Kubeconfig says how to reach the API server; empty: as kubectl does.
 	Kubeconfig string
-	// Northbound are the servers of the northbound database; without any, a trace reaches it by way of the API server. Southbound are those of the southbound one, which an explanation can
-	// do without.
+	// Northbound are the servers of the northbound database; without any, a trace reaches it by way of the API server. Southbound
+	// are those of the southbound one, which an explanation can do without.
 	Northbound, Southbound []string
 }

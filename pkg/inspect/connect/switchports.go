@@ -68,7 +68,8 @@ func switchPorts(bridges, ports, interfaces []libovsdb.Row) []SwitchPort {
 				}
 				out = append(out, SwitchPort{
 					Bridge: ovsdb.Text(b, "name"), Port: ovsdb.Text(port, "name"), Interface: ovsdb.Text(i, "name"), Type: ovsdb.Text(i, "type"),
-					OpenFlow: ovsdb.Number(i, "ofport"), Iface: text("iface-id"), Pod: text(keyPod), PodUID: text("iface-id-ver"), Error: ovsdb.Text(i, "error"),
+					OpenFlow: ovsdb.Number(i, "ofport"), Iface: text("iface-id"), Pod: text(keyPod), PodUID: text("iface-id-ver"), Error: ovsdb.Text(i,
+						"error"),
 				})
 			}
 		}

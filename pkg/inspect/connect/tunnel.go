@@ -28,7 +28,8 @@ type TunnelQuery struct {
 	Kubeconfig string
 	// Database is api.DatabaseNorthbound or api.DatabaseSouthbound.
 	Database string
-	// Node is a node's name, Socket which of its sockets is meant (api.NodeDatabase, api.NodeOpenFlow, or a daemon's name), and Bridge the bridge that api.NodeOpenFlow is of.
+	// Node is a node's name, Socket which of its sockets is meant (api.NodeDatabase, api.NodeOpenFlow, or a daemon's name), and
+	// Bridge the bridge that api.NodeOpenFlow is of.
 	Node, Socket, Bridge string
 	// Write: what goes through may write.
 	Write bool
@@ -71,8 +72,9 @@ func (q TunnelQuery) socket() string {
 	return "db.sock"
 }
 
-// Tunnel is a way to one of OVN's databases, or to a socket of a node, by way of the API server: a unix socket that nobody but this user can open, until it is closed. Each connection to it
-// becomes one to the server that leads the database at that moment, or to the node's socket.
+// Tunnel is a way to one of OVN's databases, or to a socket of a node, by way of the API server: a unix socket that nobody but
+// this user can open, until it is closed. Each connection to it becomes one to the server that leads the database at that moment,
+// or to the node's socket.
 type Tunnel struct {
 	query    TunnelQuery
 	config   *rest.Config
@@ -216,11 +218,13 @@ const whereToLook = "(is the API there? kubectl describe apiservice " + api.Vers
 func (q TunnelQuery) inWords(err *apierrors.StatusError) error {
 	resource, reads, writes, harm := api.ResourceDatabases, "atoll-check", "atoll-database-admin", "may undo every wall between tenants"
 	if q.Node != "" {
-		resource, reads, writes, harm = api.ResourceNodes, "atoll-node-reader", "atoll-node-admin", "may undo every wall between tenants on the node"
+		resource, reads, writes, harm = api.ResourceNodes, "atoll-node-reader",
+			"atoll-node-admin", "may undo every wall between tenants on the node"
 	}
 	switch {
 	case apierrors.IsForbidden(err) && q.Write:
-		return fmt.Errorf("%w. To write it takes the verbs get and update of %s/%s, which ClusterRole %s has: who has it %s", err, resource, api.SubresourceProxy, writes, harm)
+		return fmt.Errorf("%w. To write it takes the verbs get and update of %s/%s, which ClusterRole %s has: who has it %s", err, resource,
+			api.SubresourceProxy, writes, harm)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w. To read it takes the verb get of %s/%s, which ClusterRole %s has", err, resource, api.SubresourceProxy, reads)
 	case apierrors.IsServiceUnavailable(err):

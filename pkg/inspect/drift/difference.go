@@ -54,7 +54,8 @@ const (
 	InterfaceSurplus Kind = "interface-surplus"
 	// InterfaceDiffers: an interface is there, and not as it should be.
 	InterfaceDiffers Kind = "interface-differs"
-	// ObjectMissing, ObjectSurplus and ObjectDiffers are what an agent finds on its node beside interfaces: links, addresses, routes, rules, sets, settings.
+	// ObjectMissing, ObjectSurplus and ObjectDiffers are what an agent finds on its node beside interfaces: links, addresses,
+	// routes, rules, sets, settings.
 	ObjectMissing = Kind(model.ObjectMissing)
 	ObjectSurplus = Kind(model.ObjectSurplus)
 	ObjectDiffers = Kind(model.ObjectDiffers)

@@ -29,8 +29,9 @@ func outcome(e Explanation) (reached []string, open bool) {
 	return reached, len(reached) > 0 && !e.Reached
 }
 
-// TestExplainAgreesWithTheOracle: of each path of random scenes, with Networks of both modes, Services with endpoints in several of them and
-// policies across, an explanation says the same as an oracle that knows the objects alone and shares nothing with the product.
+// TestExplainAgreesWithTheOracle: of each path of random scenes, with Networks of both modes, Services with endpoints in several
+// of them and policies across, an explanation says the same as an oracle that knows the objects alone and shares nothing with the
+// product.
 func TestExplainAgreesWithTheOracle(t *testing.T) {
 	t.Parallel()
 	const seeds = 3
@@ -73,7 +74,8 @@ func disagreements(t *testing.T, w *World, known between.World, paths []random.P
 	for _, p := range paths {
 		from := placed[p.From]
 		got, err := Explain(w, question.Question{
-			From: question.End{Pod: model.PodKey{Namespace: from.Namespace, Name: from.Name}}, To: question.End{Address: p.Address}, Protocol: model.Protocol(p.Protocol), Port: wire.DefaultPort,
+			From: question.End{Pod: model.PodKey{Namespace: from.Namespace, Name: from.Name}}, To: question.End{Address: p.Address},
+			Protocol: model.Protocol(p.Protocol), Port: wire.DefaultPort,
 		})
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s: %v", p.String(placed), err))
@@ -82,7 +84,8 @@ func disagreements(t *testing.T, w *World, known between.World, paths []random.P
 		reached, open := outcome(got)
 		want := slices.Sorted(slices.Values(p.May))
 		if !slices.Equal(reached, want) || open != p.Open {
-			wrong = append(wrong, fmt.Sprintf("%s: reaches %q (others, too: %t), want %q (%t): %s", p.String(placed), reached, open, want, p.Open, got.Verdict()))
+			wrong = append(wrong,
+				fmt.Sprintf("%s: reaches %q (others, too: %t), want %q (%t): %s", p.String(placed), reached, open, want, p.Open, got.Verdict()))
 		}
 	}
 	return wrong

@@ -38,7 +38,9 @@ func Answer(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, m
 }
 
 // asked has somebody answer a question by the rows as they are. Who may not ask about everything is told of a problem what he may be.
-func asked(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk, answer func(*explainer, *visibility.Limits) error) error {
+func asked(
+	ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk, answer func(*explainer, *visibility.Limits) error,
+) error {
 	q, err := question.ParseQuestion(spec)
 	if err != nil {
 		return &question.Error{Err: err}
@@ -108,7 +110,9 @@ func (e *explainer) raw() (out []string) {
 
 // statusOf is an explanation as the API has it.
 func statusOf(e Explanation) api.ExplanationStatus {
-	out := api.ExplanationStatus{Reached: e.Reached, Verdict: e.Verdict(), Changing: e.Changing, Sources: e.Sources, Ways: []api.ExplanationWay{}}
+	out := api.ExplanationStatus{
+		Reached: e.Reached, Verdict: e.Verdict(), Changing: e.Changing, Sources: e.Sources, Ways: []api.ExplanationWay{},
+	}
 	steps := func(hops []Hop) (out []api.ExplanationStep) {
 		for _, h := range hops {
 			out = append(out, api.ExplanationStep{Layer: string(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})
@@ -116,17 +120,24 @@ func statusOf(e Explanation) api.ExplanationStatus {
 		return out
 	}
 	for _, w := range e.Ways {
-		out.Ways = append(out.Ways, api.ExplanationWay{Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: steps(w.There), Back: steps(w.Back)})
+		out.Ways = append(out.Ways, api.ExplanationWay{
+			Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: steps(w.There), Back: steps(w.Back),
+		})
 	}
 	for _, d := range e.Drift {
-		out.Drift = append(out.Drift, api.ExplanationDrift{Owner: d.Owner.String(), Kind: string(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have})
+		out.Drift = append(out.Drift, api.ExplanationDrift{
+			Owner: d.Owner.String(), Kind: string(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have,
+		})
 	}
 	return out
 }
 
 // FromAPI is what the API has told.
 func FromAPI(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
-	out := Explanation{From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Changing: s.Changing, Sources: s.Sources, Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent}
+	out := Explanation{
+		From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Changing: s.Changing, Sources: s.Sources,
+		Raw: s.Raw, Sent: s.Sent, Unsent: s.Unsent,
+	}
 	hops := func(steps []api.ExplanationStep) (out []Hop) {
 		for _, h := range steps {
 			out = append(out, Hop{Layer: Layer(h.Layer), Node: h.Node, Network: h.Network, OK: h.OK, What: h.What, Next: h.Next})
@@ -134,11 +145,15 @@ func FromAPI(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
 		return out
 	}
 	for _, w := range s.Ways {
-		out.Ways = append(out.Ways, Way{Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: hops(w.There), Back: hops(w.Back)})
+		out.Ways = append(out.Ways, Way{
+			Dialled: w.Dialled, To: w.To, SeenAs: w.SeenAs, Reached: w.Reached, There: hops(w.There), Back: hops(w.Back),
+		})
 	}
 	for _, d := range s.Drift {
 		owner, _ := nb.ParseOwner(d.Owner)
-		out.Drift = append(out.Drift, drift.Difference{Owner: owner, Place: drift.PlaceNorthbound, Kind: drift.Kind(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have})
+		out.Drift = append(out.Drift, drift.Difference{
+			Owner: owner, Place: drift.PlaceNorthbound, Kind: drift.Kind(d.Kind), Object: d.Object, Column: d.Column, Want: d.Want, Have: d.Have,
+		})
 	}
 	return out
 }

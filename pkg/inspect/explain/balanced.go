@@ -78,7 +78,9 @@ func (e *explainer) noEndpoints(from *party, dialled packet, lb *nb.LoadBalancer
 	h.What = fmt.Sprintf("row %s refuses %s: %s has no endpoint for pods of Network %s", lb.Name, dialled, owner, from.network)
 	if owner.Kind == nb.KindService {
 		h.What += e.whyNone(from, key)
-		h.Next = fmt.Sprintf("kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s -o yaml: are its pods ready (spec.selector, readinessProbe), and in a Network that %s reaches?", key.Namespace, key.Name, from.network)
+		h.Next = fmt.Sprintf(
+			"kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s -o yaml: are its pods ready (spec.selector, readinessProbe), and "+
+				"in a Network that %s reaches?", key.Namespace, key.Name, from.network)
 		return h
 	}
 	h.Next = fmt.Sprintf("kubectl get gateway -n %s %s -o yaml: its status says what is behind it", owner.Namespace, owner.Name)

@@ -11,7 +11,8 @@ import (
 	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
-// lagging says who has not followed the northbound database, as far as changes are numbered (ovn-nb(5): nb_cfg). Its zero value knows of nobody.
+// lagging says who has not followed the northbound database, as far as changes are numbered (ovn-nb(5): nb_cfg). Its zero value
+// knows of nobody.
 type lagging struct {
 	// northd: ovn-northd has not brought the change with the highest number into the southbound database.
 	northd bool
@@ -37,7 +38,8 @@ func readLagging(ctx context.Context, northbound, southbound snapshot.Selector) 
 		return out
 	}
 	south, err := southbound.Select(ctx,
-		ovn.SelectRows("SB_Global", []string{"nb_cfg"}), ovn.SelectRows(snapshot.TableChassis, []string{"name", "hostname"}), ovn.SelectRows("Chassis_Private", []string{"name", "nb_cfg"}))
+		ovn.SelectRows("SB_Global", []string{"nb_cfg"}), ovn.SelectRows(snapshot.TableChassis, []string{"name", "hostname"}),
+		ovn.SelectRows("Chassis_Private", []string{"name", "nb_cfg"}))
 	if err != nil || len(north[0]) == 0 || len(south[0]) == 0 {
 		return out
 	}
@@ -99,7 +101,9 @@ func (e *explainer) changing(answer Explanation, moved bool) (out []string) {
 		out = append(out, "the rows are not yet what the objects ask for")
 	}
 	if moved {
-		out = append(out, fmt.Sprintf("rows of this way have changed within the last %d seconds, which nodes may not have applied", int(snapshot.SettleTime.Seconds())))
+		out = append(out,
+			fmt.Sprintf("rows of this way have changed within the last %d seconds, which nodes may not have applied",
+				int(snapshot.SettleTime.Seconds())))
 	}
 	if e.lagging.northd {
 		out = append(out, "ovn-northd has not yet brought the last change into the southbound database")

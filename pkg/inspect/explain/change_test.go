@@ -36,10 +36,12 @@ func followed(north, south, n1, n2 int) numbers {
 	}
 }
 
-// TestAnAnswerThatRestsOnChangesSaysSo: each thing that is held up is said; the control is that all of it has been applied, and what changes for others.
+// TestAnAnswerThatRestsOnChangesSaysSo: each thing that is held up is said; the control is that all of it has been applied, and
+// what changes for others.
 func TestAnAnswerThatRestsOnChangesSaysSo(t *testing.T) {
 	t.Parallel()
-	const rows, northd, n2, objects = "rows of this way have changed", "ovn-northd has not yet", "node n2 has not yet applied", "not yet what the objects ask for"
+	const rows, northd, n2, objects = "rows of this way have changed", "ovn-northd has not yet",
+		"node n2 has not yet applied", "not yet what the objects ask for"
 	none := func(*inspected.World) ovn.Changes { return ovn.Changes{} }
 	row := func(name string) func(w *inspected.World) ovn.Changes {
 		return func(w *inspected.World) ovn.Changes {
@@ -89,7 +91,8 @@ func TestAnAnswerThatRestsOnChangesSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(e.Changing) != len(c.want) || len(c.want) > 0 && !strings.Contains(e.Unsettled(), c.want[0]) || (e.Unsettled() == "") != (len(c.want) == 0) {
+			if len(e.Changing) != len(c.want) || len(c.want) > 0 && !strings.Contains(e.Unsettled(), c.want[0]) ||
+				(e.Unsettled() == "") != (len(c.want) == 0) {
 				t.Errorf("it says %q, want %q", e.Unsettled(), c.want)
 			}
 			if !e.Reached {

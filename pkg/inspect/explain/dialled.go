@@ -15,9 +15,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
-// Dialled are the addresses that a pod dials to get to the other end of a question, each once. What of others who asks may be told, is as for Explain: its
-// error is a question.Error, too, where he may not be told, or where nothing is dialled, with the reason.
-func Dialled(ctx context.Context, s snapshot.Sources, from model.PodKey, spec api.ExplanationSpec, may question.MayAsk) (out []netip.Addr, err error) {
+// Dialled are the addresses that a pod dials to get to the other end of a question, each once. What of others who asks may be
+// told, is as for Explain: its error is a question.Error, too, where he may not be told, or where nothing is dialled, with the
+// reason.
+func Dialled(
+	ctx context.Context, s snapshot.Sources, from model.PodKey, spec api.ExplanationSpec, may question.MayAsk,
+) (out []netip.Addr, err error) {
 	spec.From, spec.Raw = from.String(), false
 	err = asked(ctx, s, spec, may, func(e *explainer, limits *visibility.Limits) (err error) {
 		out, err = e.dialled(limits)

@@ -29,7 +29,8 @@ func dialledIn(w *inspected.World, held snapshot.Held, q question.Question, his 
 	return out, err
 }
 
-// TestDialledAreThoseThatExplanationsFollow: between any two ends of a world, what is pinged is what the explanation says that the sender dials, each once.
+// TestDialledAreThoseThatExplanationsFollow: between any two ends of a world, what is pinged is what the explanation says that
+// the sender dials, each once.
 func TestDialledAreThoseThatExplanationsFollow(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -93,11 +94,25 @@ func TestDialledTellsNoMore(t *testing.T) {
 		his  string
 		says string
 	}{
-		"another's pod":    {question.Question{From: red, To: question.End{Pod: model.PodKey{Namespace: "green", Name: "client"}}, Protocol: trace.ICMP}, "red", "you may not ask about pods and Services of namespace green"},
-		"from another's":   {question.Question{From: red, To: question.End{Address: netip.MustParseAddr("10.0.0.9")}, Protocol: trace.ICMP}, "blue", "you may not ask about pods and Services of namespace red"},
-		"outside":          {question.Question{From: red, To: question.End{Outside: true}, Protocol: trace.ICMP}, "red", "name the address"},
-		"a name outside":   {question.Question{From: question.End{Pod: model.PodKey{Namespace: "blue", Name: "client"}}, To: question.End{Name: "www.example.com"}, Protocol: trace.ICMP}, "blue", "none of the cluster's names"},
-		"a name of nobody": {question.Question{From: red, To: question.End{Name: "nobody.red.svc"}, Protocol: model.TCP, Port: 80}, "red", "does not exist"},
+		"another's pod": {
+			question.Question{From: red, To: question.End{Pod: model.PodKey{Namespace: "green", Name: "client"}}, Protocol: trace.ICMP},
+			"red",
+			"you may not ask about pods and Services of namespace green",
+		},
+		"from another's": {
+			question.Question{From: red, To: question.End{Address: netip.MustParseAddr("10.0.0.9")}, Protocol: trace.ICMP},
+			"blue", "you may not ask about pods and Services of namespace red",
+		},
+		"outside": {question.Question{From: red, To: question.End{Outside: true}, Protocol: trace.ICMP}, "red", "name the address"},
+		"a name outside": {
+			question.Question{
+				From: question.End{Pod: model.PodKey{Namespace: "blue", Name: "client"}}, To: question.End{Name: "www.example.com"},
+				Protocol: trace.ICMP,
+			}, "blue", "none of the cluster's names",
+		},
+		"a name of nobody": {
+			question.Question{From: red, To: question.End{Name: "nobody.red.svc"}, Protocol: model.TCP, Port: 80}, "red", "does not exist",
+		},
 	} {
 		got, err := dialledIn(w, held, c.q, c.his)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -105,7 +120,8 @@ func TestDialledTellsNoMore(t *testing.T) {
 		}
 	}
 	// The control: who may ask, is told.
-	own, err := dialledIn(w, held, question.Question{From: red, To: question.End{Address: netip.MustParseAddr("10.0.0.9")}, Protocol: trace.ICMP}, "red")
+	own, err := dialledIn(w, held,
+		question.Question{From: red, To: question.End{Address: netip.MustParseAddr("10.0.0.9")}, Protocol: trace.ICMP}, "red")
 	if err != nil || !slices.Equal(own, []netip.Addr{netip.MustParseAddr("10.0.0.9")}) {
 		t.Errorf("an address: %v, %v", own, err)
 	}

@@ -1,5 +1,5 @@
-// Package explain follows a connection's first packet and its answer the whole way, and says in words what happens at each step and what stops
-// it.
+// Package explain follows a connection's first packet and its answer the whole way, and says in words what happens at each step
+// and what stops it.
 //
 //	question, World (rows, objects, settings) --explainer--> Explanation --> what its reader may know --> api.ExplanationStatus
 //	                                              |

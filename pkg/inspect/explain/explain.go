@@ -28,7 +28,8 @@ type Explanation struct {
 	Sources string `json:"sources"`
 	// Drift are differences between the rows and what the cluster's objects ask for, as far as they concern the ends.
 	Drift []drift.Difference `json:"drift,omitempty"`
-	// Changing says why the answer may be another one in a moment: what it rests on has just changed, or is not everywhere yet. Empty: nothing is known to.
+	// Changing says why the answer may be another one in a moment: what it rests on has just changed, or is not everywhere yet.
+	// Empty: nothing is known to.
 	Changing []string `json:"changing,omitempty"`
 	// Raw are the rows underneath, each as text, where they were asked for.
 	Raw []string `json:"raw,omitempty"`

@@ -48,8 +48,8 @@ func explainIn(w *inspected.World, question string) (Explanation, error) {
 	return Explain(explainable(w), q)
 }
 
-// TestExplain: each kind of end and each reason to be stopped, with what is reached instead. What is wanted is "reached as ADDRESS", or the layer
-// that stops it and words of why, and of what to do.
+// TestExplain: each kind of end and each reason to be stopped, with what is reached instead. What is wanted is "reached as
+// ADDRESS", or the layer that stops it and words of why, and of what to do.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -59,9 +59,17 @@ func TestExplain(t *testing.T) {
 	}{
 		// Policies, at either end.
 		{"red/web red/friend tcp 80", []string{"reached as 10.0.0.2"}},
-		{"red/web red/db tcp 80", []string{"reached as 10.0.0.2", "router red leads from switch red/front to red/back", "a tunnel leads from n1 to n2"}},
+		{
+			"red/web red/db tcp 80", []string{
+				"reached as 10.0.0.2", "router red leads from switch red/front to red/back", "a tunnel leads from n1 to n2",
+			},
+		},
 		{"red/friend red/locked tcp 5432", []string{"reached as 10.0.0.4", "NetworkPolicy/red/lock, rule 0 of Ingress"}},
-		{"red/friend red/locked tcp 80", []string{"policy", "isolated by NetworkPolicy/red/lock", "spec.ingress", "kubectl describe networkpolicy -n red lock"}},
+		{
+			"red/friend red/locked tcp 80", []string{
+				"policy", "isolated by NetworkPolicy/red/lock", "spec.ingress", "kubectl describe networkpolicy -n red lock",
+			},
+		},
 		{"red/web red/locked udp 5432", []string{"policy", "pod red/locked may not receive it"}},
 		{"red/mute red/friend tcp 80", []string{"reached as 10.0.1.3"}},
 		{"red/mute red/db icmp 0", []string{"policy", "pod red/mute may not send it", "spec.egress"}},
@@ -83,7 +91,11 @@ func TestExplain(t *testing.T) {
 		{"blue/client red/locked tcp 80", []string{"policy", "isolated by NetworkPolicy/red/lock"}},
 		{"blue/client svc/red/db tcp 80", []string{"reached as FACE blue/client", "row red:offered/red/db:tcp"}},
 		{"blue/client svc/red/peers tcp 80", []string{"reached as FACE blue/client"}},
-		{"red/web blue/client tcp 80", []string{"compatibility", "the other direction alone", "spec.compatibleWith of Network blue name {network: red}"}},
+		{
+			"red/web blue/client tcp 80", []string{
+				"compatibility", "the other direction alone", "spec.compatibleWith of Network blue name {network: red}",
+			},
+		},
 		{"green/client red/web tcp 80", []string{"compatibility", "neither is compatible with the other"}},
 		{"foreign/client red/web tcp 80", []string{"compatibility", "NotUsed", "uses"}},
 		{"blue/client own/web tcp 80", []string{"reached as FACE blue/client", "becomes FACE own/web, the face of the pod of another Network"}},
@@ -215,7 +227,8 @@ func TestExplainCannotTell(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	for ask, want := range map[string]string{
-		"10.0.0.2 red/db tcp 80":            "pod blue/client in Network blue, and of pod foreign/client in Network foreign, and of pod green/client",
+		"10.0.0.2 red/db tcp 80": "pod blue/client in Network blue, and of pod foreign/client in Network " +
+			"foreign, and of pod green/client",
 		"node/n1 10.0.0.2 tcp 80":           "--network",
 		"10.0.0.99 red/db tcp 80 red":       "no pod of Network red has the address",
 		"red/web red/gone tcp 80":           "there is no pod red/gone",
@@ -263,15 +276,29 @@ func TestExplainTellsWhatOVNHas(t *testing.T) {
 		damage func(*inspected.World)
 		want   string
 	}{
-		"no port": {way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/db")) }, "pod red/db has no port in OVN and gets nothing, and it should"},
+		"no port": {
+			way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/db")) },
+			"pod red/db has no port in OVN and gets nothing, and it should",
+		},
 		"a port in no switch": {way, func(w *inspected.World) {
 			s := inspected.Find[*nb.LogicalSwitch](w, "red/back")
 			s.Ports = inspected.Without(s.Ports, inspected.Find[*nb.LogicalSwitchPort](w, "red/db").UUID)
 		}, "is in no switch"},
-		"no router":             {way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouter](w, "red")) }, "there is no Logical_Router red"},
-		"no port of the router": {way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouterPort](w, "red/back:gateway")) }, "there is no Logical_Router_Port red/back:gateway"},
-		"no edge":               {"blue/client outside tcp 443", func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouterPort](w, "blue:edge")) }, "there is no Logical_Router_Port blue:edge"},
-		"no load balancer":      {"red/web svc/red/db tcp 80", func(w *inspected.World) { w.Delete(inspected.Find[*nb.LoadBalancer](w, "red/red/db:tcp")) }, "no row leads 10.96.1.0:80 anywhere"},
+		"no router": {
+			way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouter](w, "red")) }, "there is no Logical_Router red",
+		},
+		"no port of the router": {
+			way, func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouterPort](w, "red/back:gateway")) },
+			"there is no Logical_Router_Port red/back:gateway",
+		},
+		"no edge": {
+			"blue/client outside tcp 443", func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalRouterPort](w, "blue:edge")) },
+			"there is no Logical_Router_Port blue:edge",
+		},
+		"no load balancer": {
+			"red/web svc/red/db tcp 80", func(w *inspected.World) { w.Delete(inspected.Find[*nb.LoadBalancer](w, "red/red/db:tcp")) },
+			"no row leads 10.96.1.0:80 anywhere",
+		},
 		"a face that is not let in": {"blue/client red/web tcp 80", func(w *inspected.World) {
 			for _, row := range w.Rows {
 				if s, is := row.(*nb.AddressSet); is && s.ExternalIDs[nb.KeySelector] == "faces taken" && s.ExternalIDs[nb.KeyNetwork] == "red" {
@@ -312,8 +339,8 @@ func TestExplainLooksWhetherPortsAreUp(t *testing.T) {
 	}
 }
 
-// TestExplainTellsWhoIsAway: explain names a node from which Kubernetes hears nothing. Of a pod whose port no node has bound, it shows the newest
-// Event. The control is a node whose kubelet itself reports that it is not Ready: packets still reach it.
+// TestExplainTellsWhoIsAway: explain names a node from which Kubernetes hears nothing. Of a pod whose port no node has bound, it
+// shows the newest Event. The control is a node whose kubelet itself reports that it is not Ready: packets still reach it.
 func TestExplainTellsWhoIsAway(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -348,7 +375,9 @@ func TestExplainTellsWhoIsAway(t *testing.T) {
 				Status:     core.NodeStatus{Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: test.ready, Reason: "NodeStatusUnknown"}}},
 			},
 			&core.Event{
-				ObjectMeta: meta.ObjectMeta{Namespace: "red", Name: "db.1"}, InvolvedObject: core.ObjectReference{Kind: "Pod", Namespace: "red", Name: "db"},
+				ObjectMeta: meta.ObjectMeta{Namespace: "red", Name: "db.1"}, InvolvedObject: core.ObjectReference{
+					Kind: "Pod", Namespace: "red", Name: "db",
+				},
 				Type: core.EventTypeWarning, Reason: "FailedCreatePodSandBox", Message: "atoll-agent of this node does not answer",
 			},
 		))
@@ -396,8 +425,8 @@ func TestExplainGolden(t *testing.T) {
 	inspected.Golden(t, "explain-drift", got, cmpopts.IgnoreUnexported(Way{}))
 }
 
-// BenchmarkExplain explains a way among 10,000 pods in 100 Networks, with all that is derived from objects and rows: what one question costs. To
-// be compared with BenchmarkLook, which looks at twice as many.
+// BenchmarkExplain explains a way among 10,000 pods in 100 Networks, with all that is derived from objects and rows: what one
+// question costs. To be compared with BenchmarkLook, which looks at twice as many.
 func BenchmarkExplain(b *testing.B) {
 	var networks []string
 	for i := range 100 {

@@ -110,7 +110,9 @@ func (e *explainer) party(key model.PodKey) (*party, error) {
 	case out.port != nil:
 		out.network, out.node = policyrows.NetworkOf(out.port), out.port.Options["requested-chassis"]
 	case pod == nil:
-		return nil, fmt.Errorf("there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its node's network. Next: kubectl get pod -n %s %s -o wide", key, key.Namespace, key.Name)
+		return nil, fmt.Errorf(
+			"there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its node's network. Next: "+
+				"kubectl get pod -n %s %s -o wide", key, key.Namespace, key.Name)
 	default:
 		out.node = pod.Node
 		if len(pod.Assigned) > 0 {
@@ -135,7 +137,8 @@ func (e *explainer) portless(p *party, effect string) Way {
 		h.Next = describe + " has the Event; change what it names"
 	case plugged:
 		h.What += ", and it should: the objects ask for it"
-		h.Next = "does a controller lead, and what does its log say (kubectl -n atoll-system get lease atoll-controller)? " + describe + " has Events; atoll check names each row that is missing"
+		h.Next = "does a controller lead, and what does its log say (kubectl -n atoll-system get lease atoll-controller)? " + describe +
+			" has Events; atoll check names each row that is missing"
 	default:
 		h.What += ": nothing asks for it"
 		h.Next = describe
@@ -192,7 +195,9 @@ func (e *explainer) whoHas(a netip.Addr) (*party, error) {
 	case only != nil:
 		return only, nil
 	case e.q.Network != "":
-		return nil, fmt.Errorf("no pod of Network %s has the address %s. Next: kubectl get pods -A -o wide, whose annotation atoll.dev/addresses has it", e.q.Network, a)
+		return nil, fmt.Errorf(
+			"no pod of Network %s has the address %s. Next: kubectl get pods -A -o wide, whose annotation atoll.dev/addresses has it", e.q.Network,
+			a)
 	}
 	return &party{address: a}, nil
 }
@@ -269,7 +274,9 @@ func (e *explainer) targets(from *party) (targets []target, ended []Way, err err
 	case to.Outside:
 		for _, a := range somewhere() {
 			if _, has := from.as(a); has {
-				at(a, Hop{Layer: LayerOutside, OK: true, What: fmt.Sprintf("%s stands for outside; a policy's ipBlock may tell other addresses from it", a)})
+				at(a, Hop{
+					Layer: LayerOutside, OK: true, What: fmt.Sprintf("%s stands for outside; a policy's ipBlock may tell other addresses from it", a),
+				})
 			}
 		}
 	case e.q.Network != "" && e.q.Network != from.network:
@@ -293,7 +300,8 @@ func somewhere() []netip.Addr {
 func (e *explainer) whose(from *party, a netip.Addr) []Hop {
 	var others []string
 	for _, key := range e.ownings[a] {
-		if p, err := e.party(key); err == nil && p.network != from.network && e.table.Leads(from.network, a) != p.network && !e.table.Instead(from.port, a).IsValid() {
+		if p, err := e.party(key); err == nil && p.network != from.network && e.table.Leads(from.network, a) != p.network &&
+			!e.table.Instead(from.port, a).IsValid() {
 			others = append(others, fmt.Sprintf("%s in Network %s", p, p.network))
 		}
 	}
@@ -302,7 +310,8 @@ func (e *explainer) whose(from *party, a netip.Addr) []Hop {
 	}
 	what := fmt.Sprintf("%s is dialled in Network %s; %s, who has it too, is not meant", a, from.network, others[0])
 	if n := len(others); n > 1 {
-		what = fmt.Sprintf("%s is dialled in Network %s; %d pods of other Networks, such as %s, have it too and are not meant", a, from.network, n, others[0])
+		what = fmt.Sprintf("%s is dialled in Network %s; %d pods of other Networks, such as %s, have it too and are not meant", a, from.network,
+			n, others[0])
 	}
 	return []Hop{{Layer: LayerPod, Network: from.network, OK: true, What: what}}
 }
@@ -337,10 +346,16 @@ func (e *explainer) toParty(from, to *party) ([]target, []Way, error) {
 	}
 	var out []target
 	for _, a := range addresses {
-		out = append(out, target{a, e.q.Port, []Hop{{Layer: LayerPod, Node: to.node, Network: to.network, OK: true, What: fmt.Sprintf("%s is dialled as %s", to, e.kindOf(to, a))}}})
+		out = append(out, target{
+			a, e.q.Port, []Hop{
+				{Layer: LayerPod, Node: to.node, Network: to.network, OK: true, What: fmt.Sprintf("%s is dialled as %s", to, e.kindOf(to, a))},
+			},
+		})
 	}
 	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("%s has no address by which pods of Network %s could dial it: it has no face. Next: kubectl describe pod -n %s %s", to, from.network, to.pod.Namespace, to.pod.Name)
+		return nil, nil, fmt.Errorf(
+			"%s has no address by which pods of Network %s could dial it: it has no face. Next: kubectl describe pod -n %s %s", to, from.network,
+			to.pod.Namespace, to.pod.Name)
 	}
 	return out, nil, nil
 }

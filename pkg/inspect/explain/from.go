@@ -70,7 +70,11 @@ func (e *explainer) outsideToPod(from, to *party) ([]Way, error) {
 	out := make([]Way, 0, len(addresses))
 	for _, a := range addresses {
 		p := packet{dst: a, port: e.q.Port, protocol: e.q.Protocol}
-		w := Way{Dialled: p.String(), There: []Hop{{Layer: LayerNode, Node: from.node, OK: true, What: fmt.Sprintf("node %s sends to %s", from.host, e.kindOf(to, a))}}}
+		w := Way{
+			Dialled: p.String(), There: []Hop{
+				{Layer: LayerNode, Node: from.node, OK: true, What: fmt.Sprintf("node %s sends to %s", from.host, e.kindOf(to, a))},
+			},
+		}
 		e.fromNode(&w, from, p)
 		out = append(out, w)
 	}
@@ -94,7 +98,8 @@ func (e *explainer) fromNode(way *Way, from *party, p packet) {
 		}
 		if !has {
 			way.stop(Hop{
-				Layer: LayerNode, Node: from.node, What: fmt.Sprintf("node %s has no address in the default Network, by which it would reach pods of others", from.host),
+				Layer: LayerNode, Node: from.node,
+				What: fmt.Sprintf("node %s has no address in the default Network, by which it would reach pods of others", from.host),
 				Next: fmt.Sprintf("kubectl get node %s -o yaml: annotation %s; kubectl describe node has Events", from.host, model.AnnotationNode),
 			})
 			return
@@ -145,15 +150,25 @@ func (e *explainer) outsideToService(from *party, key model.ServiceKey) ([]Way, 
 	if from.host == "" {
 		node = ""
 		if dialled = s.Published; len(dialled) == 0 {
-			return nil, fmt.Errorf("the Service %s has no address of a load balancer that leads straight to its endpoints, and which node ports it has Atoll does not read. Next: kubectl get service -n %s %s -o wide; ask from node/NAME for the way from the node on", key, key.Namespace, key.Name)
+			return nil, fmt.Errorf(
+				"the Service %s has no address of a load balancer that leads straight to its endpoints, and which node ports it has Atoll does not "+
+					"read. Next: kubectl get service -n %s %s -o wide; ask from node/NAME for the way from the node on", key, key.Namespace, key.Name)
 		}
 	}
 	if !slices.ContainsFunc(s.Ports, func(p model.ServicePort) bool { return p.Protocol == e.q.Protocol && p.Port == e.q.Port }) {
-		w := Way{There: []Hop{{Layer: LayerBalancer, Node: from.node, What: e.noPort(key, s), Next: fmt.Sprintf("dial a port that it has, or add one to spec.ports: kubectl get service -n %s %s", key.Namespace, key.Name)}}}
+		w := Way{
+			There: []Hop{
+				{
+					Layer: LayerBalancer, Node: from.node, What: e.noPort(key, s),
+					Next: fmt.Sprintf("dial a port that it has, or add one to spec.ports: kubectl get service -n %s %s", key.Namespace, key.Name),
+				},
+			},
+		}
 		return []Way{w}, nil
 	}
 	// Of a family without endpoints a client takes the other one.
-	if served := slices.DeleteFunc(slices.Clone(dialled), func(a netip.Addr) bool { return len(e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4(), node)) == 0 }); len(served) > 0 {
+	if served := slices.DeleteFunc(slices.Clone(dialled),
+		func(a netip.Addr) bool { return len(e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4(), node)) == 0 }); len(served) > 0 {
 		dialled = served
 	}
 	var out []Way
@@ -161,14 +176,21 @@ func (e *explainer) outsideToService(from *party, key model.ServiceKey) ([]Way, 
 		endpoints := e.endpoints(key, e.q.Protocol, e.q.Port, a.Is4(), node)
 		p := packet{dst: a, port: e.q.Port, protocol: e.q.Protocol}
 		if len(endpoints) == 0 {
-			w := Way{Dialled: p.String(), There: []Hop{{Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("%s dials Service %s at %s", from, key, p)}}}
+			w := Way{
+				Dialled: p.String(), There: []Hop{
+					{Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("%s dials Service %s at %s", from, key, p)},
+				},
+			}
 			e.kubeProxy(&w, from, p, key)
 			out = append(out, w)
 		}
 		for i, to := range endpoints {
 			w := Way{Dialled: p.String(), There: []Hop{
 				{Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("%s dials Service %s at %s", from, key, p)},
-				{Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("kube-proxy leads it to %s, endpoint %d of %d", to, i+1, len(endpoints))},
+				{
+					Layer: LayerBalancer, Node: from.node, OK: true, What: fmt.Sprintf("kube-proxy leads it to %s, endpoint %d of %d", to,
+						i+1, len(endpoints)),
+				},
 			}}
 			next := packet{dst: to.Addr(), port: to.Port(), protocol: p.protocol}
 			face, isFace := e.faces[next.dst]

@@ -60,5 +60,6 @@ func toldBySight(s *visibility.Limits, e Explanation) Explanation {
 }
 
 func sameWay(a, b Way) bool {
-	return a.Dialled == b.Dialled && a.To == b.To && a.SeenAs == b.SeenAs && a.Reached == b.Reached && slices.Equal(a.There, b.There) && slices.Equal(a.Back, b.Back)
+	return a.Dialled == b.Dialled && a.To == b.To && a.SeenAs == b.SeenAs && a.Reached == b.Reached && slices.Equal(a.There, b.There) &&
+		slices.Equal(a.Back, b.Back)
 }

@@ -76,7 +76,8 @@ func (e *explainer) onward(way *Way, from *party, dialled, p packet) {
 		n := e.table.Leads(from.network, p.dst)
 		way.stop(Hop{
 			Layer: LayerPeering, Node: from.node, Network: n,
-			What: fmt.Sprintf("%s lies in Network %s, whose router is joined, and no pod has it", p.dst, n), Next: "is the pod still there, under that address? kubectl get pods -A -o wide",
+			What: fmt.Sprintf("%s lies in Network %s, whose router is joined, and no pod has it", p.dst, n),
+			Next: "is the pod still there, under that address? kubectl get pods -A -o wide",
 		})
 	case e.inSubnet(from.network, p.dst):
 		way.stop(Hop{
@@ -91,7 +92,8 @@ func (e *explainer) onward(way *Way, from *party, dialled, p packet) {
 	}
 }
 
-// inSubnet reports whether an address is looked for in a Network's own subnets. What the cluster's DNS and API have there leads to the porthole.
+// inSubnet reports whether an address is looked for in a Network's own subnets. What the cluster's DNS and API have there leads
+// to the porthole.
 func (e *explainer) inSubnet(network string, a netip.Addr) bool {
 	n := e.objects.Networks[network]
 	if n == nil || slices.Contains(e.resolvers(), a) {
@@ -137,7 +139,8 @@ func (e *explainer) judged(way *Way, at *party, direction model.Direction, d tra
 		verb = "may receive it"
 	}
 	if err != nil {
-		where.What, where.Next = fmt.Sprintf("what decides whether %s %s is not understood: %v", at, verb, err), "atoll nbctl list ACL says whose it is"
+		where.What, where.Next = fmt.Sprintf("what decides whether %s %s is not understood: %v", at, verb,
+			err), "atoll nbctl list ACL says whose it is"
 		way.stop(where)
 		return false
 	}
@@ -223,12 +226,14 @@ func (e *explainer) switched(way *Way, from, to *party) bool {
 	case a == b:
 		way.ok(LayerSwitch, from.node, from.network, "switch %s leads to it", a.Name)
 	case from.network == to.network || e.flat(from.network):
-		if !e.hasRouter(way, from, e.routerOf(from.network), a.Name+":gateway", a.Name+":router") || !e.hasRouter(way, to, e.routerOf(to.network), b.Name+":gateway", b.Name+":router") {
+		if !e.hasRouter(way, from, e.routerOf(from.network), a.Name+":gateway", a.Name+":router") ||
+			!e.hasRouter(way, to, e.routerOf(to.network), b.Name+":gateway", b.Name+":router") {
 			return false
 		}
 		way.ok(LayerRouter, from.node, from.network, "router %s leads from switch %s to %s", e.routerOf(from.network), a.Name, b.Name)
 	default:
-		if !e.hasRouter(way, from, from.network, model.JointPortName(from.network, to.network), "") || !e.hasRouter(way, to, to.network, model.JointPortName(to.network, from.network), "") {
+		if !e.hasRouter(way, from, from.network, model.JointPortName(from.network, to.network), "") ||
+			!e.hasRouter(way, to, to.network, model.JointPortName(to.network, from.network), "") {
 			return false
 		}
 		way.ok(LayerPeering, from.node, from.network, "mode Routed: router %s leads to router %s", from.network, to.network)
@@ -271,14 +276,19 @@ func (e *explainer) hasRouter(way *Way, at *party, router, port, peer string) bo
 	}
 	way.stop(Hop{
 		Layer: LayerRouter, Node: at.node, Network: at.network, What: "there is no " + missing,
-		Next: "atoll check names each row that is missing; a controller that leads puts it back (kubectl -n atoll-system get lease atoll-controller)",
+		Next: "atoll check names each row that is missing; a controller that leads puts it back (kubectl -n " +
+			"atoll-system get lease atoll-controller)",
 	})
 	return false
 }
 
 // inSwitch looks whether a pod's port is in a switch, and up where that is known; else the way ends.
 func (e *explainer) inSwitch(way *Way, p *party) bool {
-	h := Hop{Layer: LayerPod, Node: p.node, Network: p.network, Next: fmt.Sprintf("kubectl describe pod -n %s %s has Events of what is behind on its node; docs/troubleshooting/README.md#ovn-by-hand", p.pod.Namespace, p.pod.Name)}
+	h := Hop{
+		Layer: LayerPod, Node: p.node, Network: p.network,
+		Next: fmt.Sprintf("kubectl describe pod -n %s %s has Events of what is behind on its node; docs/troubleshooting/README.md#ovn-by-hand",
+			p.pod.Namespace, p.pod.Name),
+	}
 	if e.table.SwitchOf(p.port) == nil {
 		h.What, h.Next = fmt.Sprintf("the port of %s is in no switch", p), "atoll check: a controller that leads puts it back"
 		way.stop(h)
@@ -295,7 +305,8 @@ func (e *explainer) inSwitch(way *Way, p *party) bool {
 	case !there:
 		h.What = fmt.Sprintf("the southbound database has no port of %s: ovn-northd is behind", p)
 	case b.Chassis == "":
-		h.What = fmt.Sprintf("no node has bound the port of %s: ovn-controller or the agent of node %s is away, or the pod has not started%s", p, p.node, e.because(p))
+		h.What = fmt.Sprintf("no node has bound the port of %s: ovn-controller or the agent of node %s is away, or the pod has not started%s",
+			p, p.node, e.because(p))
 	case !snapshot.BoundOn(b, p.node, e.objects.Nodes):
 		h.What = fmt.Sprintf("the port of %s is bound on %s and not on its node %s", p, b.Chassis, p.node)
 	case !b.Up:
@@ -334,7 +345,8 @@ func (e *explainer) back(way *Way, from, to *party) {
 	}
 	at(to, LayerPolicy, fmt.Sprintf("%s answers: answers of a connection that was let in pass its policies", to))
 	switch {
-	case !to.isPod() || from.isPod() && (from.network == to.network || e.table.Joined(from.network, to.network)) || e.flat(to.network) && from.isPod() && e.flat(from.network):
+	case !to.isPod() || from.isPod() && (from.network == to.network || e.table.Joined(from.network, to.network)) ||
+		e.flat(to.network) && from.isPod() && e.flat(from.network):
 	case e.flat(to.network):
 		at(to, LayerNode, "it leaves by the router of the default Network, to the node that the packet came from")
 	default:

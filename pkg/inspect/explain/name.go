@@ -60,12 +60,20 @@ func (e *explainer) toService(from *party, key model.ServiceKey) ([]target, []Wa
 	if s := e.objects.Services[key]; s != nil {
 		var out []target
 		for _, a := range e.virtual(from.network, s) {
-			out = append(out, target{a, e.q.Port, []Hop{{Layer: LayerBalancer, Network: from.network, OK: true, What: fmt.Sprintf("Service %s is dialled at %s", key, addressText(a, e.q.Port))}}})
+			out = append(out, target{
+				a, e.q.Port, []Hop{
+					{
+						Layer: LayerBalancer, Network: from.network, OK: true, What: fmt.Sprintf("Service %s is dialled at %s", key,
+							addressText(a, e.q.Port)),
+					},
+				},
+			})
 		}
 		return out, nil, nil
 	}
 	if len(e.slicesOf[key]) == 0 {
-		return nil, nil, fmt.Errorf("there is no Service %s with an address or with endpoints. Next: kubectl get service -n %s %s", key, key.Namespace, key.Name)
+		return nil, nil, fmt.Errorf("there is no Service %s with an address or with endpoints. Next: kubectl get service -n %s %s", key,
+			key.Namespace, key.Name)
 	}
 	return e.headless(from, key, "")
 }
@@ -86,7 +94,14 @@ func (e *explainer) headless(from *party, key model.ServiceKey, host string) ([]
 			case !reached:
 				unreached++
 			default:
-				out = append(out, target{at, e.q.Port, []Hop{{Layer: LayerName, Network: from.network, OK: true, What: fmt.Sprintf("Service %s is headless: its name stands for its ready endpoints, of which this one is %s", key, at)}}})
+				out = append(out, target{
+					at, e.q.Port, []Hop{
+						{
+							Layer: LayerName, Network: from.network, OK: true,
+							What: fmt.Sprintf("Service %s is headless: its name stands for its ready endpoints, of which this one is %s", key, at),
+						},
+					},
+				})
 			}
 		}
 	}
@@ -97,7 +112,8 @@ func (e *explainer) headless(from *party, key model.ServiceKey, host string) ([]
 	w := Way{There: []Hop{e.begin(from)}}
 	w.stop(Hop{
 		Layer: LayerName, Node: from.node, Network: from.network,
-		What: fmt.Sprintf("headless Service %s has no endpoint for pods of Network %s: %d not ready, %d in Networks that it does not reach", key, from.network, unready, unreached),
+		What: fmt.Sprintf("headless Service %s has no endpoint for pods of Network %s: %d not ready, %d in Networks that it does not reach", key,
+			from.network, unready, unreached),
 		Next: fmt.Sprintf("kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s -o yaml", key.Namespace, key.Name),
 	})
 	return nil, []Way{w}, nil
@@ -136,8 +152,11 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 		h.What = e.noPort(key, s)
 		h.Next = fmt.Sprintf("dial a port that it has, or add one to spec.ports: kubectl get service -n %s %s", key.Namespace, key.Name)
 	case (own || offered) && s.Local && e.onlyElsewhere(key, from.node):
-		h.What = fmt.Sprintf("internalTrafficPolicy of Service %s is Local, and none of its endpoints is on node %s: it has %s", key, from.node, e.nodesBehind(key))
-		h.Next = fmt.Sprintf("run its pods on every node (a DaemonSet), or let clients reach other nodes: kubectl patch service -n %s %s -p '{\"spec\":{\"internalTrafficPolicy\":\"Cluster\"}}'", key.Namespace, key.Name)
+		h.What = fmt.Sprintf("internalTrafficPolicy of Service %s is Local, and none of its endpoints is on node %s: it has %s", key, from.node,
+			e.nodesBehind(key))
+		h.Next = fmt.Sprintf(
+			"run its pods on every node (a DaemonSet), or let clients reach other nodes: kubectl patch service -n %s %s -p "+
+				"'{\"spec\":{\"internalTrafficPolicy\":\"Cluster\"}}'", key.Namespace, key.Name)
 	case own || offered:
 		h.What = fmt.Sprintf("Service %s should be known in Network %s, and no row leads %s anywhere", key, from.network, p)
 		h.Next = "atoll check names the row that is missing; does a controller lead (kubectl -n atoll-system get lease atoll-controller)?"
@@ -151,7 +170,8 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 		of := fmt.Sprintf("Service %s is of Network %s and not known in Network %s", key, home, from.network)
 		switch {
 		case home == "" || e.objects.Networks[home] == nil:
-			h.What, h.Next = fmt.Sprintf("Service %s is of no Network that is there", key), fmt.Sprintf("kubectl get namespace %s --show-labels", key.Namespace)
+			h.What, h.Next = fmt.Sprintf("Service %s is of no Network that is there", key), fmt.Sprintf("kubectl get namespace %s --show-labels",
+				key.Namespace)
 		case e.flat(home):
 			h.What = fmt.Sprintf("%s, which has infraAccess %s", of, infra)
 			h.Next = fmt.Sprintf("spec.infraAccess: direct of Network %s would let its pods reach Services of the default Network", from.network)
@@ -169,7 +189,8 @@ func (e *explainer) serviceAt(from *party, a netip.Addr) (model.ServiceKey, *mod
 		if slices.Contains(s.ClusterIPs, a) {
 			return key, s
 		}
-		if own := s.Assigned; own != nil && slices.Contains(own.Addresses, a) && (own.Network == from.network || e.peers.DialsServices(from.network, own.Network)) {
+		if own := s.Assigned; own != nil && slices.Contains(own.Addresses, a) &&
+			(own.Network == from.network || e.peers.DialsServices(from.network, own.Network)) {
 			return key, s
 		}
 	}
@@ -184,11 +205,16 @@ func (e *explainer) toName(from *party, name string) ([]target, []Way, error) {
 	}
 	n := e.objects.Networks[from.network]
 	if n != nil && n.DNS == model.DNSService && !e.flat(from.network) {
-		return nil, nil, fmt.Errorf("questions for names of Network %s get to pods of Service %s/%s, and what those answer only they know. Next: kubectl exec -n %s %s -- nslookup %s, and ask for the address",
+		return nil, nil, fmt.Errorf(
+			"questions for names of Network %s get to pods of Service %s/%s, and what those answer only they know. Next: kubectl exec -n %s %s -- "+
+				"nslookup %s, and ask for the address",
 			from.network, n.DNSService.Namespace, n.DNSService.Name, from.pod.Namespace, from.pod.Name, name)
 	}
 	found := func(full string, what string, args ...any) Hop {
-		return Hop{Layer: LayerName, Node: from.node, Network: from.network, OK: true, What: fmt.Sprintf("%s: %s, %s", asked, full, fmt.Sprintf(what, args...))}
+		return Hop{
+			Layer: LayerName, Node: from.node, Network: from.network, OK: true, What: fmt.Sprintf("%s: %s, %s", asked, full,
+				fmt.Sprintf(what, args...)),
+		}
 	}
 	with := func(hop Hop, targets []target, ended []Way, err error) ([]target, []Way, error) {
 		for i := range targets {
@@ -225,12 +251,15 @@ func (e *explainer) toName(from *party, name string) ([]target, []Way, error) {
 	}
 	domain := "." + e.domain()
 	_, egress := e.access(from.network)
-	outside := !strings.HasSuffix("."+strings.TrimSuffix(name, "."), domain) && strings.Contains(strings.TrimSuffix(name, "."), ".") && !e.clusterLike(name)
+	outside := !strings.HasSuffix("."+strings.TrimSuffix(name, "."), domain) && strings.Contains(strings.TrimSuffix(name, "."), ".") &&
+		!e.clusterLike(name)
 	if outside && (egress == model.EgressNode) {
 		var out []target
 		for _, a := range somewhere() {
 			if _, has := from.as(a); has {
-				out = append(out, target{a, e.q.Port, []Hop{found(name, "is none of the cluster's: the node's own resolvers are asked; %s stands for their answer", a)}})
+				out = append(out, target{
+					a, e.q.Port, []Hop{found(name, "is none of the cluster's: the node's own resolvers are asked; %s stands for their answer", a)},
+				})
 			}
 		}
 		return out, nil, nil
@@ -251,7 +280,10 @@ func (e *explainer) clusterLike(name string) bool {
 
 // noName says why a name does not exist for a Network.
 func (e *explainer) noName(from *party, asked, name string, outside bool) Hop {
-	h := Hop{Layer: LayerName, Node: from.node, Network: from.network, What: fmt.Sprintf("%s: %s does not exist in Network %s", asked, name, from.network)}
+	h := Hop{
+		Layer: LayerName, Node: from.node, Network: from.network, What: fmt.Sprintf("%s: %s does not exist in Network %s", asked, name,
+			from.network),
+	}
 	if outside {
 		h.What += ": it is none of the cluster's, and the Network has egress none"
 		h.Next = fmt.Sprintf("spec.egress: node of Network %s would have the node's resolvers asked", from.network)
@@ -278,7 +310,8 @@ func (e *explainer) noName(from *party, asked, name string, outside bool) Hop {
 		}
 		if home == from.network {
 			h.What += fmt.Sprintf(": Service %s is there, and its namespace may not attach to the Network", key)
-			h.Next = fmt.Sprintf("kubectl get network %s -o yaml: spec.allowedNamespaces and spec.tenant; kubectl get namespace %s --show-labels", home, key.Namespace)
+			h.Next = fmt.Sprintf("kubectl get network %s -o yaml: spec.allowedNamespaces and spec.tenant; kubectl get namespace %s --show-labels",
+				home, key.Namespace)
 			return h
 		}
 		u := e.unreached(from, &party{network: home})
@@ -330,8 +363,8 @@ func (e *explainer) domain() string {
 	return e.settings.DNS.Domain
 }
 
-// searched are the full names that a pod's resolver asks for, in its order: its search path first, since names of Services have fewer than five
-// dots. (Kubernetes: DNS for Services and Pods; resolv.conf(5).)
+// searched are the full names that a pod's resolver asks for, in its order: its search path first, since names of Services have
+// fewer than five dots. (Kubernetes: DNS for Services and Pods; resolv.conf(5).)
 func (e *explainer) searched(from *party, name string) []string {
 	if full, is := strings.CutSuffix(name, "."); is {
 		return []string{full}

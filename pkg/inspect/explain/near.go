@@ -9,12 +9,15 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// misnamed says why a load balancer that leads by the client's node leads nobody on this one: OVN knows the node by another name, and gives variables by name.
+// misnamed says why a load balancer that leads by the client's node leads nobody on this one: OVN knows the node by another name,
+// and gives variables by name.
 func (e *explainer) misnamed(from *party, lb *nb.LoadBalancer) (Hop, bool) {
 	name, is := e.lagging.called[from.node]
 	return Hop{
 		Layer: LayerBalancer, Node: from.node, Network: from.network,
-		What: fmt.Sprintf("row %s leads by the client's node, and OVN knows node %s as chassis %s: it gives variables to a chassis that has the node's name", lb.Name, from.node, name),
+		What: fmt.Sprintf(
+			"row %s leads by the client's node, and OVN knows node %s as chassis %s: it gives variables to a chassis that has the node's name",
+			lb.Name, from.node, name),
 		Next: fmt.Sprintf("set external_ids:system-id in the Open vSwitch database of the node to %s, and restart its ovn-controller", from.node),
 	}, is && lb.Options[nb.OptionTemplate] == "true"
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// TestExplainNearEndpoints: who dials a Service whose clients reach those of their own node or zone is told which, and why; and where none is near, where they are.
+// TestExplainNearEndpoints: who dials a Service whose clients reach those of their own node or zone is told which, and why; and
+// where none is near, where they are.
 func TestExplainNearEndpoints(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -21,7 +22,8 @@ func TestExplainNearEndpoints(t *testing.T) {
 	pod := func(name string) *model.Pod { return w.Objects.Pods[model.PodKey{Namespace: "red", Name: name}] }
 	ports := []model.ServicePort{{Name: "web", Protocol: model.TCP, Port: 80}}
 	// web is on n1, db on n2, and so are friend and locked.
-	each, far, zone := w.Serve("red", "each", 20, ports, pod("web"), pod("db")), w.Serve("red", "far", 21, ports, pod("db")), w.Serve("red", "zone", 22, ports, pod("web"), pod("db"))
+	each, far, zone := w.Serve("red", "each", 20, ports, pod("web"), pod("db")), w.Serve("red", "far", 21, ports, pod("db")), w.Serve("red",
+		"zone", 22, ports, pod("web"), pod("db"))
 	each.Local, far.Local, zone.Prefers = true, true, model.PrefersZone
 	for _, s := range w.Objects.Slices {
 		for i, e := range s.Endpoints {
@@ -38,13 +40,19 @@ func TestExplainNearEndpoints(t *testing.T) {
 		{"red/friend svc/red/each tcp 80", "for clients on node n1: internalTrafficPolicy is Local", w.OwnOf("red", "db").String() + ":"},
 		{"red/friend svc/red/each tcp 80", "to OWN red/web:8080, its only endpoint", ""},
 		{"red/db svc/red/each tcp 80", "led back to pod red/db itself", w.OwnOf("red", "web").String() + ":"},
-		{"red/friend svc/red/far tcp 80", "internalTrafficPolicy of Service red/far is Local, and none of its endpoints is on node n1: it has some on n2", "leads"},
+		{
+			"red/friend svc/red/far tcp 80",
+			"internalTrafficPolicy of Service red/far is Local, and none of its endpoints is on node n1: it has some on n2", "leads",
+		},
 		{"red/friend svc/red/zone tcp 80", "for clients on node n1, by the hints of its EndpointSlices", w.OwnOf("red", "db").String() + ":"},
 		{"blue/client svc/red/each tcp 80", "for clients on node n1: internalTrafficPolicy is Local", w.FaceOf("red", "db").String()},
 		{"blue/client svc/red/far tcp 80", "none of its endpoints is on node n1", "leads"},
 		{"kube-system/operator svc/red/each tcp 80", "FACE red/web:8080, its only endpoint", w.FaceOf("red", "db").String()},
 		{"node/n1 svc/red/each tcp 80", "FACE red/web:8080, endpoint 1 of 1", w.FaceOf("red", "db").String()},
-		{"node/n1 svc/red/far tcp 80", "kube-proxy has no ready endpoint of Service red/far for tcp port 80 on node n1: its internalTrafficPolicy is Local", "leads"},
+		{
+			"node/n1 svc/red/far tcp 80",
+			"kube-proxy has no ready endpoint of Service red/far for tcp port 80 on node n1: its internalTrafficPolicy is Local", "leads",
+		},
 		// The control: a Service that asks for nothing leads to any node.
 		{"red/friend svc/red/db tcp 80", "OWN red/db:8080, its only endpoint", "clients on node"},
 	} {
@@ -70,7 +78,8 @@ func TestExplainNearEndpoints(t *testing.T) {
 	}
 }
 
-// TestExplainNearEndpointsOfAnotherChassis: a node whose chassis has another name has no variables, so that such a Service leads nobody on it anywhere. Controls: a plain Service, and a node whose chassis has its name.
+// TestExplainNearEndpointsOfAnotherChassis: a node whose chassis has another name has no variables, so that such a Service leads
+// nobody on it anywhere. Controls: a plain Service, and a node whose chassis has its name.
 func TestExplainNearEndpointsOfAnotherChassis(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)

@@ -25,7 +25,8 @@ func (e *explainer) wall(layer Layer, at *party, what, next string, args ...any)
 	return Hop{Layer: layer, Node: at.node, Network: at.network, What: what, Next: fmt.Sprintf(next, args...)}
 }
 
-// leave follows what leaves a vpc Network by its porthole. The order is that of the porthole's chains. (docs/design/porthole.md, "Who may what".)
+// leave follows what leaves a vpc Network by its porthole. The order is that of the porthole's chains. (docs/design/porthole.md,
+// "Who may what".)
 func (e *explainer) leave(way *Way, from *party, p packet) {
 	if !e.hasRouter(way, from, from.network, from.network+":edge", from.network+":edge:router") {
 		return
@@ -40,7 +41,8 @@ func (e *explainer) leave(way *Way, from *party, p packet) {
 	}
 	n := e.objects.Networks[from.network]
 	if n == nil {
-		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("Network %s is not in the API, so its porthole is closed", from.network), "kubectl get networks"))
+		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("Network %s is not in the API, so its porthole is closed", from.network),
+			"kubectl get networks"))
 		return
 	}
 	// inRange ends what goes to an address of a Network's Services that none has.
@@ -49,7 +51,8 @@ func (e *explainer) leave(way *Way, from *party, p packet) {
 		if other == nil || !e.among(e.serviceRangesOf(other), p.dst) {
 			return false
 		}
-		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a service range of Network %s, and no Service has %s", p.dst, name, p), "which Service is meant? kubectl get services -A -o yaml, annotation %s", model.AnnotationServiceAddresses))
+		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a service range of Network %s, and no Service has %s", p.dst, name, p),
+			"which Service is meant? kubectl get services -A -o yaml, annotation %s", model.AnnotationServiceAddresses))
 		return true
 	}
 	if inRange(from.network) {
@@ -61,7 +64,10 @@ func (e *explainer) leave(way *Way, from *party, p packet) {
 		}
 		for _, name := range e.peers.Addressed(from.network) {
 			if other := e.objects.Networks[name]; other != nil && e.among(e.subnetsOf(other), p.dst) {
-				way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a subnet of Network %s, whose pods are dialled by their own addresses, and no pod has it", p.dst, name), "is the pod still there, under that address?"))
+				way.stop(
+					e.wall(LayerPorthole, from,
+						fmt.Sprintf("%s lies in a subnet of Network %s, whose pods are dialled by their own addresses, and no pod has it", p.dst, name),
+						"is the pod still there, under that address?"))
 				return true
 			}
 		}
@@ -77,7 +83,10 @@ func (e *explainer) leave(way *Way, from *party, p packet) {
 func (e *explainer) backFromOutside(way *Way, from *party) {
 	way.Back = append(way.Back,
 		Hop{Layer: LayerNode, Node: from.node, OK: true, What: "the answer comes to the node's address, and is translated back"},
-		Hop{Layer: LayerPod, Node: from.node, Network: from.network, OK: true, What: fmt.Sprintf("%s gets the answer from the address that it dialled, %s", from, way.Dialled)})
+		Hop{
+			Layer: LayerPod, Node: from.node, Network: from.network, OK: true,
+			What: fmt.Sprintf("%s gets the answer from the address that it dialled, %s", from, way.Dialled),
+		})
 }
 
 func (*explainer) among(ranges []netip.Prefix, a netip.Addr) bool {
@@ -92,8 +101,8 @@ func natural(a netip.Addr) netip.Addr {
 	return a
 }
 
-// past judges what no Service, face or name is: special ranges, infrastructure and the outside. true: the way has ended. between is asked after
-// infrastructure.
+// past judges what no Service, face or name is: special ranges, infrastructure and the outside. true: the way has ended. between
+// is asked after infrastructure.
 func (e *explainer) past(way *Way, from *party, p packet, layer Layer, between func() bool) bool {
 	infra, egress := e.access(from.network)
 	dst := natural(p.dst)
@@ -101,13 +110,16 @@ func (e *explainer) past(way *Way, from *party, p packet, layer Layer, between f
 	what := e.infrastructure(dst)
 	switch {
 	case e.among(special, dst):
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is of a special range, or keeps a machine's credentials: no pod reaches it", p.dst), "dial something else: nothing opens this"))
+		way.stop(e.wall(layer, from, fmt.Sprintf("%s is of a special range, or keeps a machine's credentials: no pod reaches it", p.dst),
+			"dial something else: nothing opens this"))
 		return true
 	case e.among(e.settings.Closed, dst):
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s lies in the AtollConfig's closedCIDRs: no pod reaches it", p.dst), "kubectl get atollconfigs -o yaml; who runs the cluster decides about closedCIDRs"))
+		way.stop(e.wall(layer, from, fmt.Sprintf("%s lies in the AtollConfig's closedCIDRs: no pod reaches it", p.dst),
+			"kubectl get atollconfigs -o yaml; who runs the cluster decides about closedCIDRs"))
 		return true
 	case what != "" && infra != model.InfraDirect || dst != p.dst && what != "":
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is %s, and Network %s has infraAccess %s", p.dst, what, from.network, infra), "spec.infraAccess: direct of Network %s would let its pods reach infrastructure", from.network))
+		way.stop(e.wall(layer, from, fmt.Sprintf("%s is %s, and Network %s has infraAccess %s", p.dst, what, from.network, infra),
+			"spec.infraAccess: direct of Network %s would let its pods reach infrastructure", from.network))
 		return true
 	case what != "":
 		e.toInfrastructure(way, from, p, what)
@@ -115,7 +127,8 @@ func (e *explainer) past(way *Way, from *party, p packet, layer Layer, between f
 	case between():
 		return true
 	case egress != model.EgressNode:
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is outside of the cluster, and Network %s has egress %s", p.dst, from.network, egress), "spec.egress: node of Network %s would let its pods out", from.network))
+		way.stop(e.wall(layer, from, fmt.Sprintf("%s is outside of the cluster, and Network %s has egress %s", p.dst, from.network, egress),
+			"spec.egress: node of Network %s would let its pods out", from.network))
 		return true
 	}
 	return false
@@ -176,12 +189,14 @@ func (e *explainer) outward(from *party, p packet) netip.Addr {
 	return p.src
 }
 
-// kubeProxy follows a connection that the node's kube-proxy leads to an endpoint of a Service: those that are ready, else those that still serve.
+// kubeProxy follows a connection that the node's kube-proxy leads to an endpoint of a Service: those that are ready, else those
+// that still serve.
 func (e *explainer) kubeProxy(way *Way, from *party, p packet, key model.ServiceKey) {
 	endpoints := e.endpoints(key, p.protocol, p.port, p.dst.Is4(), from.node)
 	if len(endpoints) == 0 {
 		way.stop(Hop{
-			Layer: LayerBalancer, Node: from.node, What: fmt.Sprintf("kube-proxy has no ready endpoint of Service %s for %s port %d%s", key, p.protocol, p.port, e.onNode(key, from.node)),
+			Layer: LayerBalancer, Node: from.node, What: fmt.Sprintf("kube-proxy has no ready endpoint of Service %s for %s port %d%s", key,
+				p.protocol, p.port, e.onNode(key, from.node)),
 			Next: fmt.Sprintf("kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s -o yaml", key.Namespace, key.Name),
 		})
 		return
@@ -202,7 +217,8 @@ func (e *explainer) kubeProxy(way *Way, from *party, p packet, key model.Service
 
 // led follows a connection that kube-proxy leads to one of a Service's endpoints. A face is reached where the pod could dial it, too.
 func (e *explainer) led(way *Way, from *party, p packet, key model.ServiceKey, to netip.AddrPort, count int) {
-	way.ok(LayerBalancer, from.node, "", "kube-proxy of node %s leads %s to %s, one of %s of Service %s", from.node, p, to, model.Count(count, "endpoint"), key)
+	way.ok(LayerBalancer, from.node, "", "kube-proxy of node %s leads %s to %s, one of %s of Service %s", from.node, p, to,
+		model.Count(count, "endpoint"), key)
 	p.dst, p.port = to.Addr(), to.Port()
 	e.met.ports = append(e.met.ports, p.port)
 	if face, is := e.faces[p.dst]; is {
@@ -211,7 +227,10 @@ func (e *explainer) led(way *Way, from *party, p packet, key model.ServiceKey, t
 				e.toFace(way, from, p, face)
 				return
 			}
-			way.stop(e.wall(LayerNode, from, fmt.Sprintf("the endpoint is the face of pod %s: what kube-proxy leads from one porthole to another is refused", face), "dial a Service that Network %s knows, or make its Network compatible", from.network))
+			way.stop(
+				e.wall(LayerNode, from,
+					fmt.Sprintf("the endpoint is the face of pod %s: what kube-proxy leads from one porthole to another is refused", face),
+					"dial a Service that Network %s knows, or make its Network compatible", from.network))
 			return
 		}
 		e.intoPorthole(way, from, p, face)
@@ -232,7 +251,8 @@ func (e *explainer) onNode(key model.ServiceKey, node string) string {
 	return fmt.Sprintf(" on node %s: its internalTrafficPolicy is Local", node)
 }
 
-// endpoints are those behind a port of a Service, by the addresses that Kubernetes knows, for clients on a node; without one, for clients from outside.
+// endpoints are those behind a port of a Service, by the addresses that Kubernetes knows, for clients on a node; without one, for
+// clients from outside.
 func (e *explainer) endpoints(key model.ServiceKey, protocol model.Protocol, port uint16, v4 bool, node string) (out []netip.AddrPort) {
 	name, named, local := "", false, false
 	if s := e.objects.Services[key]; s != nil {
@@ -280,13 +300,22 @@ func (e *explainer) answeredInPorthole(way *Way, from *party, p packet) bool {
 		if n != nil {
 			mode = n.DNS
 		}
-		way.stop(e.wall(LayerName, from, fmt.Sprintf("%s is the cluster's DNS, and Network %s has dns.mode %s: no node answers", p.dst, from.network, mode), "spec.dns.mode: node of Network %s has its nodes answer; mode service has a Service answer", from.network))
+		way.stop(
+			e.wall(LayerName, from,
+				fmt.Sprintf("%s is the cluster's DNS, and Network %s has dns.mode %s: no node answers", p.dst, from.network, mode),
+				"spec.dns.mode: node of Network %s has its nodes answer; mode service has a Service answer", from.network))
 	case p.port != dnsPort || p.protocol != model.TCP && p.protocol != model.UDP:
-		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s is the cluster's DNS, which the porthole answers for at port %d by udp and tcp alone", p.dst, dnsPort), "dial port %d", dnsPort))
+		way.stop(
+			e.wall(LayerPorthole, from,
+				fmt.Sprintf("%s is the cluster's DNS, which the porthole answers for at port %d by udp and tcp alone", p.dst, dnsPort), "dial port %d",
+				dnsPort))
 	default:
 		way.ok(LayerName, from.node, from.network, "atoll-dns of node %s answers, with the names of Network %s", from.node, from.network)
 		way.arrive("atoll-dns of node "+from.node, p.src.String())
-		way.Back = append(way.Back, Hop{Layer: LayerPod, Node: from.node, Network: from.network, OK: true, What: fmt.Sprintf("%s gets the answer from %s; it has not left the node", from, way.Dialled)})
+		way.Back = append(way.Back, Hop{
+			Layer: LayerPod, Node: from.node, Network: from.network, OK: true,
+			What: fmt.Sprintf("%s gets the answer from %s; it has not left the node", from, way.Dialled),
+		})
 	}
 	return true
 }
@@ -303,13 +332,19 @@ func (e *explainer) asksAPI(way *Way, from *party, p packet, layer Layer) bool {
 	}
 	switch {
 	case infra == model.InfraNone:
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is the Kubernetes API, and Network %s has infraAccess none", p, from.network), "spec.infraAccess: services of Network %s would let its pods reach it", from.network))
+		way.stop(e.wall(layer, from, fmt.Sprintf("%s is the Kubernetes API, and Network %s has infraAccess none", p, from.network),
+			"spec.infraAccess: services of Network %s would let its pods reach it", from.network))
 	case byService && !slices.ContainsFunc(s.Ports, func(sp model.ServicePort) bool { return sp.Port == p.port }):
-		way.stop(e.wall(layer, from, fmt.Sprintf("the Kubernetes API has no port %d at %s", p.port, p.dst), "dial kubernetes.default.svc at its port"))
+		way.stop(e.wall(layer, from, fmt.Sprintf("the Kubernetes API has no port %d at %s", p.port, p.dst),
+			"dial kubernetes.default.svc at its port"))
 	case server && infra != model.InfraDirect && !e.flat(from.network):
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is a server of the Kubernetes API by its own address, and Network %s has infraAccess %s", p, from.network, infra), "dial kubernetes.default.svc, or set spec.infraAccess: direct of Network %s", from.network))
+		way.stop(
+			e.wall(layer, from,
+				fmt.Sprintf("%s is a server of the Kubernetes API by its own address, and Network %s has infraAccess %s", p, from.network, infra),
+				"dial kubernetes.default.svc, or set spec.infraAccess: direct of Network %s", from.network))
 	default:
-		way.ok(layer, from.node, from.network, "infraAccess %s lets it pass to the Kubernetes API, at one of %s", infra, model.Count(len(servers), "server"))
+		way.ok(layer, from.node, from.network, "infraAccess %s lets it pass to the Kubernetes API, at one of %s", infra,
+			model.Count(len(servers), "server"))
 		way.arrive("the Kubernetes API", "the address of node "+from.node)
 		e.backFromOutside(way, from)
 	}
@@ -319,7 +354,8 @@ func (e *explainer) asksAPI(way *Way, from *party, p packet, layer Layer) bool {
 // toFace follows what leaves a vpc Network for a face: as a consumer's.
 func (e *explainer) toFace(way *Way, from *party, p packet, key model.PodKey) {
 	if key == (model.PodKey{}) {
-		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s is in the range of faces, and no pod has it", p.dst), "is the pod still there? kubectl get pods -A -o wide"))
+		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s is in the range of faces, and no pod has it", p.dst),
+			"is the pod still there? kubectl get pods -A -o wide"))
 		return
 	}
 	to, err := e.party(key)
@@ -334,7 +370,8 @@ func (e *explainer) toFace(way *Way, from *party, p packet, key model.PodKey) {
 		return
 	}
 	p.src = face
-	way.ok(LayerPorthole, from.node, from.network, "Network %s is compatible with %s: it leaves with the face of %s, %s", to.network, from.network, from, face)
+	way.ok(LayerPorthole, from.node, from.network, "Network %s is compatible with %s: it leaves with the face of %s, %s", to.network,
+		from.network, from, face)
 	e.intoPorthole(way, from, p, key)
 }
 
@@ -348,7 +385,8 @@ func (e *explainer) intoPorthole(way *Way, from *party, p packet, key model.PodK
 	e.meet(to)
 	own, has := ofFamily(trace.Addresses(to.port), p.dst.Is4())
 	if !has {
-		way.stop(e.wall(LayerPorthole, to, fmt.Sprintf("the face %s is of %s, which has no own address of that IP family in OVN", p.dst, to), "atoll check"))
+		way.stop(e.wall(LayerPorthole, to, fmt.Sprintf("the face %s is of %s, which has no own address of that IP family in OVN", p.dst, to),
+			"atoll check"))
 		return
 	}
 	if from.node != to.node && from.node != "" {
@@ -380,7 +418,8 @@ func (e *explainer) seenIn(to, from *party, src, dialled netip.Addr) netip.Addr 
 func (e *explainer) leaveFlat(way *Way, from *party, p packet) {
 	if key, isFace := e.faces[p.dst]; isFace || e.among(e.settings.Faces, p.dst) {
 		if key == (model.PodKey{}) {
-			way.stop(e.wall(LayerRouter, from, fmt.Sprintf("%s is in the range of faces, and no pod has it", p.dst), "is the pod still there? kubectl get pods -A -o wide"))
+			way.stop(e.wall(LayerRouter, from, fmt.Sprintf("%s is in the range of faces, and no pod has it", p.dst),
+				"is the pod still there? kubectl get pods -A -o wide"))
 			return
 		}
 		e.intoPorthole(way, from, p, key)

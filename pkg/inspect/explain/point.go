@@ -16,9 +16,10 @@ func (t *trial) his(key model.PodKey) bool {
 	return t.limits == nil || t.limits.Namespaces[key.Namespace]
 }
 
-// mayBeTold reports whether who asks is told that the packet was at a point. Who may not ask about everything is told of links of his own pods and of portholes of his
-// Networks; of what is between nodes, where the packet is for one of his pods; and of what leaves his pod's node for the address that he has dialled. All else is
-// others': whose packets go where, and on which node they are.
+// mayBeTold reports whether who asks is told that the packet was at a point. Who may not ask about everything is told of links of
+// his own pods and of portholes of his Networks; of what is between nodes, where the packet is for one of his pods; and of what
+// leaves his pod's node for the address that he has dialled. All else is others': whose packets go where, and on which node they
+// are.
 func (t *trial) mayBeTold(s seenPoint) bool {
 	if t.limits == nil {
 		return true
@@ -81,7 +82,8 @@ func (t *trial) where(s seenPoint) string {
 		way = "goes out by"
 	}
 	if s.Tunnel.To.IsValid() {
-		return fmt.Sprintf("%s %s, in a tunnel from %s to %s", way, s.Interface, t.tunnelEnd(s.Tunnel.From.String()), t.tunnelEnd(s.Tunnel.To.String()))
+		return fmt.Sprintf("%s %s, in a tunnel from %s to %s", way, s.Interface, t.tunnelEnd(s.Tunnel.From.String()),
+			t.tunnelEnd(s.Tunnel.To.String()))
 	}
 	direction := func(out, in string) string {
 		if s.Out {

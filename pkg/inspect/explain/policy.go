@@ -10,8 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// lacking is the one label without which a policy that isolates a pod does not let in, or out to, the other one: what is most often forgotten. It is empty
-// when no rule is so near.
+// lacking is the one label without which a policy that isolates a pod does not let in, or out to, the other one: what is most
+// often forgotten. It is empty when no rule is so near.
 func (e *explainer) lacking(isolating []string, direction model.Direction) string {
 	if e.other == nil || e.objects.Pods[e.other.pod] == nil {
 		return ""
@@ -21,7 +21,8 @@ func (e *explainer) lacking(isolating []string, direction model.Direction) strin
 	if ns := e.objects.Namespaces[pod.Key.Namespace]; ns != nil {
 		target.NamespaceLabels = ns.Labels
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(e.objects.Policies), func(a, b model.PolicyKey) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(e.objects.Policies),
+		func(a, b model.PolicyKey) int { return strings.Compare(a.String(), b.String()) }) {
 		policy := e.objects.Policies[key]
 		if !slices.Contains(isolating, key.String()) {
 			continue

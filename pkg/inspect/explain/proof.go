@@ -67,8 +67,8 @@ func (p *proof) pointsOf(target int, seen []Observed) (out []seenPoint) {
 	return out
 }
 
-// align puts the times of other nodes on the sender's clock, as NTP does (RFC 5905, section 8): what a packet and its answer take between the two nodes is taken for
-// the same. Of a node that the answer was not seen on, times stay those of its own clock.
+// align puts the times of other nodes on the sender's clock, as NTP does (RFC 5905, section 8): what a packet and its answer take
+// between the two nodes is taken for the same. Of a node that the answer was not seen on, times stay those of its own clock.
 func (p *proof) align(points []seenPoint) {
 	// The last of the packet and the first of the answer on the sender's node, the first and the last on each other one.
 	var left, came int64
@@ -107,7 +107,10 @@ type trial struct {
 }
 
 func (t *trial) sent() api.ExplanationSent {
-	out := api.ExplanationSent{Dialled: addressText(t.target, t.port), Answered: t.reply.Answered, Took: meta.Duration{Duration: t.reply.Took}, Why: t.reply.Why, There: []api.ExplanationPoint{}}
+	out := api.ExplanationSent{
+		Dialled: addressText(t.target, t.port), Answered: t.reply.Answered, Took: meta.Duration{Duration: t.reply.Took}, Why: t.reply.Why,
+		There: []api.ExplanationPoint{},
+	}
 	out.Verdict, out.What = t.verdict()
 	for _, s := range t.points {
 		if !t.mayBeTold(s) {
@@ -115,8 +118,9 @@ func (t *trial) sent() api.ExplanationSent {
 			continue
 		}
 		point := api.ExplanationPoint{
-			Microseconds: (s.Time - t.points[0].Time) / 1000, OwnClock: s.own, Node: s.node, Network: t.networkOf(s), Interface: s.Interface, Where: t.where(s),
-			From: portText(s.From), To: portText(s.To), Refusal: s.Refusal,
+			Microseconds: (s.Time - t.points[0].Time) / 1000, OwnClock: s.own, Node: s.node, Network: t.networkOf(s), Interface: s.Interface,
+			Where: t.where(s),
+			From:  portText(s.From), To: portText(s.To), Refusal: s.Refusal,
 		}
 		if s.Answer {
 			out.Back = append(out.Back, point)
@@ -221,7 +225,8 @@ func (t *trial) explained(reached, stopped int) string {
 	return fmt.Sprintf("explained: it gets to %s, or is stopped %s", toText, byText)
 }
 
-// arrival is the pod that the packet was handed to: one of those that it was to get to, if it was seen there, else the first. Who got it can send it on with its mark.
+// arrival is the pod that the packet was handed to: one of those that it was to get to, if it was seen there, else the first. Who
+// got it can send it on with its mark.
 func (t *trial) arrival(ends []model.PodKey) (model.PodKey, bool) {
 	var first model.PodKey
 	found := false
@@ -240,8 +245,8 @@ func (t *trial) arrival(ends []model.PodKey) (model.PodKey, bool) {
 	return first, found
 }
 
-// podOf is the pod whose link it is; empty where it is of none that is known: one that has gone, or was made anew under its name. A node knows the links of its own pods
-// alone: what it says of another node's is not believed.
+// podOf is the pod whose link it is; empty where it is of none that is known: one that has gone, or was made anew under its name.
+// A node knows the links of its own pods alone: what it says of another node's is not believed.
 func (t *trial) podOf(s seenPoint) model.PodKey {
 	if p := t.pods[s.Pod.Key()]; p == nil || p.UID != s.Pod.UID || p.Node != s.node {
 		return model.PodKey{}
@@ -262,7 +267,8 @@ func (t *trial) nameOf(key model.PodKey) string {
 	return "pod " + key.String()
 }
 
-// lost says where the answer was seen last, if whom the packet got to has sent one that has not come back; empty where it has, or has not answered.
+// lost says where the answer was seen last, if whom the packet got to has sent one that has not come back; empty where it has, or
+// has not answered.
 func (t *trial) lost(at model.PodKey, arrived bool) string {
 	sent, came := false, t.reply.Answered
 	last := seenPoint{}

@@ -31,7 +31,8 @@ type Sending struct {
 	From    snapshot.Sender
 	Targets []netip.Addr
 	Ports   []uint16
-	// Nodes are those where the packet is watched for: that of the sender first, and each that the explanation has. Of each there are Node and Addresses alone.
+	// Nodes are those where the packet is watched for: that of the sender first, and each that the explanation has. Of each there
+	// are Node and Addresses alone.
 	Nodes []snapshot.Sender
 	// Judge says of each target what became of the packet, of what was seen and answered, as who asks is told it.
 	Judge func(seen []Observed, replies []ping.Reply) []api.ExplanationSent
@@ -117,7 +118,10 @@ func ToSend(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, m
 
 // proofOf is what an explanation is compared with. Where the sender is, and whom it sends to, is not in it yet.
 func (e *explainer) proofOf(answer Explanation, limits *visibility.Limits) *proof {
-	out := &proof{from: e.q.From.Pod, port: e.q.Port, ways: answer.Ways, told: answer.Ways, limits: limits, pods: e.whole.Pods, home: map[model.PodKey]string{}, tunnels: tunnelsOf(e.whole)}
+	out := &proof{
+		from: e.q.From.Pod, port: e.q.Port, ways: answer.Ways, told: answer.Ways, limits: limits, pods: e.whole.Pods,
+		home: map[model.PodKey]string{}, tunnels: tunnelsOf(e.whole),
+	}
 	if limits != nil {
 		out.told = toldBySight(limits, answer).Ways
 	}

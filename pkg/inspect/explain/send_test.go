@@ -17,7 +17,8 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// proofFor is what an explanation of a question in a world is compared with; his are the namespaces of who asks, none where he may ask about everything.
+// proofFor is what an explanation of a question in a world is compared with; his are the namespaces of who asks, none where he
+// may ask about everything.
 func proofFor(w *inspected.World, t *testing.T, ask string, his ...string) *proof {
 	t.Helper()
 	q, err := questionOf(ask)
@@ -27,7 +28,8 @@ func proofFor(w *inspected.World, t *testing.T, ask string, his ...string) *proo
 	world, limits := explainable(w), (*visibility.Limits)(nil)
 	if len(his) > 0 {
 		held := w.HeldOf()
-		if limits, err = visibility.Of(held, q, func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }); err != nil {
+		if limits, err = visibility.Of(held, q,
+			func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }); err != nil {
 			t.Fatal(err)
 		}
 		world = makeWorld(w.Rows, limits.Cut(w.Objects), inspected.Explained(), w.Bindings)
@@ -60,7 +62,10 @@ func (a at) point(kind nodeapi.Kind, out, answer bool, micros int64) nodeapi.Poi
 	if answer {
 		from, to = to, from
 	}
-	return nodeapi.Point{Packet: watch.Packet{Answer: answer, From: from, To: to}, Kind: kind, Interface: "link-" + string(kind), Out: out, Time: 1_000_000_000 + 1000*micros}
+	return nodeapi.Point{
+		Packet: watch.Packet{Answer: answer, From: from, To: to}, Kind: kind, Interface: "link-" + string(kind), Out: out,
+		Time: 1_000_000_000 + 1000*micros,
+	}
 }
 
 func (a at) pod(name string, out, answer bool, micros int64) nodeapi.Point {
@@ -113,7 +118,8 @@ func TestProofs(t *testing.T) {
 			"but its answer is lost: it is seen last at node n2, goes out by link-other, in a tunnel from",
 		},
 		"it is lost": {
-			"red/web red/db tcp 80", both(there, nil), silent, api.SentDiffers, "explained: it gets to pod red/db, but it is seen last at node n1, goes out by link-other, in a tunnel from",
+			"red/web red/db tcp 80", both(there, nil), silent, api.SentDiffers,
+			"explained: it gets to pod red/db, but it is seen last at node n1, goes out by link-other, in a tunnel from",
 		},
 		"it is lost in OVN": {
 			"red/web red/db tcp 80", both(there[:1], nil), silent, api.SentDiffers, "but it is seen last at node n1, from the link of pod red/web",
@@ -122,7 +128,8 @@ func TestProofs(t *testing.T) {
 			"red/web red/db tcp 80", both(nil, nil), silent, api.SentDiffers, "but no packet leaves the pod",
 		},
 		"it gets to another": {
-			"red/web red/db tcp 80", both(slices.Concat(there, []nodeapi.Point{a.pod("blue/client", true, false, 90)}), nil), silent, api.SentDiffers,
+			"red/web red/db tcp 80", both(slices.Concat(there, []nodeapi.Point{a.pod("blue/client", true, false, 90)}), nil), silent,
+			api.SentDiffers,
 			"explained: it gets to pod red/db, but it gets to pod blue/client in Network blue",
 		},
 		"it gets to another that was made anew": {
@@ -132,7 +139,8 @@ func TestProofs(t *testing.T) {
 			"red/web red/db tcp 80", both(slices.Concat(there, elsewhere), nil), silent, api.SentDiffers, "but it gets to a pod that is not known",
 		},
 		"who got it sends it on": {
-			"red/web red/db tcp 80", both(slices.Concat(there, returned, []nodeapi.Point{a.pod("red/friend", true, false, 10)}), slices.Concat(arrived, back)), answered, api.SentAsExplained,
+			"red/web red/db tcp 80", both(slices.Concat(there, returned, []nodeapi.Point{a.pod("red/friend", true, false, 10)}),
+				slices.Concat(arrived, back)), answered, api.SentAsExplained,
 			"it gets to pod red/db in Network red",
 		},
 		"it is not seen enough": {
@@ -142,18 +150,22 @@ func TestProofs(t *testing.T) {
 			"not all was observed: node n2 is not observable: its agent is older",
 		},
 		"nobody has looked, but it is answered": {
-			"red/web red/db tcp 80", []Observed{{Node: "n1", Points: slices.Concat(there, returned)}, {Node: "n2", Problem: "its agent is older"}}, answered, api.SentAsExplained, "it is answered",
+			"red/web red/db tcp 80",
+			[]Observed{{Node: "n1", Points: slices.Concat(there, returned)}, {Node: "n2", Problem: "its agent is older"}},
+			answered, api.SentAsExplained, "it is answered",
 		},
 		"it is stopped": {
 			"red/friend red/locked tcp 80", both([]nodeapi.Point{a.pod("red/friend", false, false, 0)}, nil), silent, api.SentAsExplained,
 			"explained: it is stopped by policy on n2, and it is seen last at node n1, from the link of pod red/friend",
 		},
 		"it is stopped, and gets there": {
-			"red/friend red/locked tcp 80", both([]nodeapi.Point{a.pod("red/friend", false, false, 0)}, []nodeapi.Point{a.pod("red/locked", true, false, 90)}), silent, api.SentDiffers,
+			"red/friend red/locked tcp 80", both([]nodeapi.Point{a.pod("red/friend", false, false, 0)},
+				[]nodeapi.Point{a.pod("red/locked", true, false, 90)}), silent, api.SentDiffers,
 			"explained: it is stopped by policy on n2, but it gets to pod red/locked in Network red",
 		},
 		"one of two endpoints": {
-			"red/friend svc/red/two tcp 80", both([]nodeapi.Point{a.pod("red/friend", false, false, 0)}, nil), silent, api.SentAsExplained, "or is stopped by policy on n2, and it is seen last at",
+			"red/friend svc/red/two tcp 80", both([]nodeapi.Point{a.pod("red/friend", false, false, 0)}, nil), silent, api.SentAsExplained,
+			"or is stopped by policy on n2, and it is seen last at",
 		},
 		"an address outside": {
 			"blue/client 203.0.113.9 tcp 80",
@@ -179,14 +191,19 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestClocksAreAligned: of a node whose clock is an hour ahead, times are told by the sender's clock, if the answer was seen there; else by its own, which is said.
+// TestClocksAreAligned: of a node whose clock is an hour ahead, times are told by the sender's clock, if the answer was seen
+// there; else by its own, which is said.
 func TestClocksAreAligned(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	a := at{w, w.OwnOf("red", "web").String() + ":4242", w.OwnOf("red", "db").String() + ":80"}
 	const ahead = int64(time.Hour)
-	n1 := []nodeapi.Point{a.pod("red/web", false, false, 0), a.tunnel(true, false, 40), a.tunnel(false, true, 240), a.pod("red/web", true, true, 260)}
-	n2 := []nodeapi.Point{a.tunnel(false, false, 90), a.pod("red/db", true, false, 120), a.pod("red/db", false, true, 150), a.tunnel(true, true, 190)}
+	n1 := []nodeapi.Point{
+		a.pod("red/web", false, false, 0), a.tunnel(true, false, 40), a.tunnel(false, true, 240), a.pod("red/web", true, true, 260),
+	}
+	n2 := []nodeapi.Point{
+		a.tunnel(false, false, 90), a.pod("red/db", true, false, 120), a.pod("red/db", false, true, 150), a.tunnel(true, true, 190),
+	}
 	for i := range n2 {
 		n2[i].Time += ahead
 	}
@@ -208,8 +225,8 @@ func TestClocksAreAligned(t *testing.T) {
 	}
 }
 
-// TestOthersPointsAreNotTold: who may ask about one namespace is told of no point, node, pod or address of anybody else's, whatever agents have seen, and of what was
-// not observed no more than that. The control: who may ask about everything is told.
+// TestOthersPointsAreNotTold: who may ask about one namespace is told of no point, node, pod or address of anybody else's,
+// whatever agents have seen, and of what was not observed no more than that. The control: who may ask about everything is told.
 func TestOthersPointsAreNotTold(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -221,7 +238,8 @@ func TestOthersPointsAreNotTold(t *testing.T) {
 	his.Network, theirs.Network = "blue", "red"
 	across := inside.tunnel(true, false, 30)
 	n1 := []nodeapi.Point{
-		a.pod("blue/client", false, false, 0), his, across, a.point(nodeapi.KindNode, true, false, 20), inside.pod("red/web", true, false, 60), inside.pod("red/web", false, true, 80),
+		a.pod("blue/client", false, false, 0), his, across, a.point(nodeapi.KindNode, true, false, 20), inside.pod("red/web", true, false, 60),
+		inside.pod("red/web", false, true, 80),
 	}
 	n2 := []nodeapi.Point{theirs}
 	seen := []Observed{{Node: "n1", Points: n1}, {Node: "n2", Points: n2}, {Node: "n9", Problem: "no route to 192.0.2.9"}}
@@ -243,12 +261,16 @@ func TestOthersPointsAreNotTold(t *testing.T) {
 			t.Errorf("the control: of %s nobody is told: %s", secret, every)
 		}
 	}
-	if got := judged[0]; !got.Hidden || got.Verdict != api.SentAsExplained || !strings.Contains(got.What, "it gets to somebody else") || len(got.There) != 2 || len(got.Back) != 0 || len(got.Unobserved) != 1 {
+	if got := judged[0]; !got.Hidden || got.Verdict != api.SentAsExplained || !strings.Contains(got.What, "it gets to somebody else") ||
+		len(got.There) != 2 || len(got.Back) != 0 || len(got.Unobserved) != 1 {
 		t.Errorf("he is told %s", told)
 	}
 	// Of pods of his own he is told all.
 	b := at{w, w.OwnOf("red", "web").String() + ":4242", w.OwnOf("red", "db").String() + ":80"}
-	own := []Observed{{Node: "n1", Points: []nodeapi.Point{b.pod("red/web", false, false, 0), b.tunnel(true, false, 40)}}, {Node: "n2", Points: []nodeapi.Point{b.tunnel(false, false, 50), b.pod("red/db", true, false, 90)}}}
+	own := []Observed{
+		{Node: "n1", Points: []nodeapi.Point{b.pod("red/web", false, false, 0), b.tunnel(true, false, 40)}},
+		{Node: "n2", Points: []nodeapi.Point{b.tunnel(false, false, 50), b.pod("red/db", true, false, 90)}},
+	}
 	if got := proofFor(w, t, "red/web red/db tcp 80", "red").judge(own, nil)[0]; got.Hidden || len(got.There) != 4 {
 		t.Errorf("of his own pods he is told %+v", got)
 	}

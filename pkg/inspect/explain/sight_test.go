@@ -32,8 +32,9 @@ func explainTo(w *inspected.World, held snapshot.Held, q question.Question, his 
 	return toldBySight(limits, answer), nil
 }
 
-// TestOthersAreNotTold: of each address that anybody has, somebody who may ask about one namespace is told as much as a packet would tell him: whether
-// it gets there, which is what who may ask about everything is told. No word of it names what is in anybody else's namespace.
+// TestOthersAreNotTold: of each address that anybody has, somebody who may ask about one namespace is told as much as a packet
+// would tell him: whether it gets there, which is what who may ask about everything is told. No word of it names what is in
+// anybody else's namespace.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -59,7 +60,8 @@ func TestOthersAreNotTold(t *testing.T) {
 			all, errAll := Explain(explainable(w), q)
 			some, err := explainTo(w, held, q, his)
 			if (errAll == nil) != (err == nil) || all.Reached != some.Reached {
-				t.Errorf("%s to %s: all is told %t (%v), he %t (%v)\n%s\n%s", from, a, all.Reached, errAll, some.Reached, err, all.Verdict(), some.Verdict())
+				t.Errorf("%s to %s: all is told %t (%v), he %t (%v)\n%s\n%s", from, a, all.Reached, errAll, some.Reached, err, all.Verdict(),
+					some.Verdict())
 				continue
 			}
 			asked++
@@ -177,7 +179,8 @@ func TestQuestionsThatAreNotHis(t *testing.T) {
 func TestALabelIsMissing(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
-	if e, err := explainIn(w, "red/web red/locked tcp 5432"); err != nil || !strings.Contains(e.Verdict(), "would allow it if pod red/web had the label app=friend") {
+	if e, err := explainIn(w, "red/web red/locked tcp 5432"); err != nil ||
+		!strings.Contains(e.Verdict(), "would allow it if pod red/web had the label app=friend") {
 		t.Errorf("%s %v", e.Verdict(), err)
 	}
 	if e, err := explainIn(w, "red/friend red/locked tcp 5432"); err != nil || !e.Reached {

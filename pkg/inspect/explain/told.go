@@ -33,7 +33,8 @@ func toldBy(ctx context.Context, client kubernetes.Interface) told {
 		for _, c := range n.Status.Conditions {
 			// Unknown is what Kubernetes says itself when it hears nothing; False the kubelet says.
 			if c.Type == core.NodeReady && c.Status == core.ConditionUnknown {
-				out.silent[n.Name] = fmt.Sprintf("Kubernetes has heard nothing of it since %s (%s)", c.LastTransitionTime.UTC().Format("15:04:05 MST"), c.Reason)
+				out.silent[n.Name] = fmt.Sprintf("Kubernetes has heard nothing of it since %s (%s)", c.LastTransitionTime.UTC().Format("15:04:05 MST"),
+					c.Reason)
 			}
 		}
 	}
@@ -50,7 +51,8 @@ func newestWarning(ctx context.Context, client kubernetes.Interface, key model.P
 		return ""
 	}
 	// Those that know of the network say more than the kubelet, who says that it failed.
-	at := max(0, slices.IndexFunc(events, func(e core.Event) bool { return strings.HasPrefix(e.Source.Component+e.ReportingController, "atoll-") }))
+	at := max(0,
+		slices.IndexFunc(events, func(e core.Event) bool { return strings.HasPrefix(e.Source.Component+e.ReportingController, "atoll-") }))
 	return events[at].Reason + ": " + strings.Join(strings.Fields(events[at].Message), " ")
 }
 
@@ -62,7 +64,8 @@ func (e *explainer) awake(way *Way, p *party) bool {
 	}
 	way.stop(Hop{
 		Layer: LayerNode, Node: p.node, Network: p.network, What: fmt.Sprintf("node %s, where %s is, is away: %s", p.node, p, silence),
-		Next: fmt.Sprintf("bring the machine back, or its kubelet: kubectl describe node %s; what it still does for packets is not known", p.node),
+		Next: fmt.Sprintf("bring the machine back, or its kubelet: kubectl describe node %s; what it still does for packets is not known",
+			p.node),
 	})
 	return false
 }

@@ -32,7 +32,8 @@ type World struct {
 	// whole are all objects, where the others are those that who asks may be told of: what is asked for follows from all.
 	whole model.Changes
 	told  told
-	// lately is what has changed of the rows a moment ago, and since they were read; nil where nobody knows. lagging says who has not followed the northbound database.
+	// lately is what has changed of the rows a moment ago, and since they were read; nil where nobody knows. lagging says who has
+	// not followed the northbound database.
 	lately  func() ovsdb.Changes
 	lagging lagging
 

@@ -2,6 +2,6 @@
 //
 //	Question, Sight --NewPlan--> Plan --Question--> nodes' agents --flows--> Plan.Tell --> api.Flow
 //
-// What must stay true: a flow of an earlier Network or namespace of the same name is not told. Of an end that the user may not see, the address
-// alone is told.
+// What must stay true: a flow of an earlier Network or namespace of the same name is not told. Of an end that the user may not
+// see, the address alone is told.
 package flows

@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
-// flowNames say whose the addresses of flows are, as far as somebody may see. An address means something in its Network alone: what has it in another, by which no packet
-// comes here, is nobody.
+// flowNames say whose the addresses of flows are, as far as somebody may see. An address means something in its Network alone:
+// what has it in another, by which no packet comes here, is nobody.
 type flowNames struct {
 	held  snapshot.Held
 	dns   model.ServiceKey
@@ -36,8 +36,9 @@ type flowNames struct {
 
 func newFlowNames(held snapshot.Held, settings config.Settings, sight Sight, near map[string]bool) *flowNames {
 	n := &flowNames{
-		held: held, dns: settings.DNS.Service, pools: snapshot.RangesOf(settings), sight: sight, near: near, holders: map[string]map[netip.Addr][]ipam.Holding{},
-		joined: map[string][]string{}, services: map[netip.Addr]model.ServiceKey{}, nodes: map[netip.Addr]string{}, seen: map[string]bool{},
+		held: held, dns: settings.DNS.Service, pools: snapshot.RangesOf(settings), sight: sight, near: near,
+		holders: map[string]map[netip.Addr][]ipam.Holding{},
+		joined:  map[string][]string{}, services: map[netip.Addr]model.ServiceKey{}, nodes: map[netip.Addr]string{}, seen: map[string]bool{},
 	}
 	for network, list := range ipam.HoldingsOf(held) {
 		byAddress := make(map[netip.Addr][]ipam.Holding, len(list))
@@ -49,7 +50,8 @@ func newFlowNames(held snapshot.Held, settings config.Settings, sight Sight, nea
 	for name, network := range held.Objects.Networks {
 		shown, _ := held.Status(name, network.UID)
 		for _, c := range shown.Compatibility {
-			if c.State == string(model.CompatibilityActive) && (c.Addresses || c.Mode == atoll.CompatibilityRouted) && !slices.Contains(n.joined[name], c.Network) {
+			if c.State == string(model.CompatibilityActive) && (c.Addresses || c.Mode == atoll.CompatibilityRouted) &&
+				!slices.Contains(n.joined[name], c.Network) {
 				n.joined[name] = append(n.joined[name], c.Network)
 			}
 		}
@@ -73,7 +75,8 @@ func newFlowNames(held snapshot.Held, settings config.Settings, sight Sight, nea
 	return n
 }
 
-// end is an end of a flow. The pod that was judged is known by its port; any other end by who has its address now, if he was there when the flow was.
+// end is an end of a flow. The pod that was judged is known by its port; any other end by who has its address now, if he was
+// there when the flow was.
 func (n *flowNames) end(f model.Flow, a netip.Addr, judged bool) api.FlowEnd {
 	var out api.FlowEnd
 	if a.IsValid() {
@@ -175,7 +178,8 @@ func (n *flowNames) sees(what string) bool {
 	return sees
 }
 
-// seesService reports whether he may see a Service by its cluster-wide address: those that everybody dials, his, and those at home in his Network.
+// seesService reports whether he may see a Service by its cluster-wide address: those that everybody dials, his, and those at
+// home in his Network.
 func (n *flowNames) seesService(network string, key model.ServiceKey) bool {
 	if key == snapshot.APIKey() || key == n.dns || n.sees(key.Namespace+"/") {
 		return true

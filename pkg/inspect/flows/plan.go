@@ -29,15 +29,17 @@ type OffError struct {
 // Error implements error.
 func (e *OffError) Error() string {
 	if e.Network != "" {
-		return fmt.Sprintf("flows of Network %s are not sampled: flows.networks of the AtollConfig names others. Next, for who administers the cluster: kubectl edit atollconfig cluster", e.Network)
+		return fmt.Sprintf(
+			"flows of Network %s are not sampled: flows.networks of the AtollConfig names others. Next, for who administers the cluster: "+
+				"kubectl edit atollconfig cluster", e.Network)
 	}
 	return `flows are not sampled: flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig cluster --type=merge -p '{"spec":{"flows":{"sampling":"On"}}}'`
 }
 
 // Question asks for flows. Whoever hands it on has seen to it that who asks may be told.
 type Question struct {
-	// Networks and Namespaces are whose: of these Networks, and of the pods of these namespaces. Nil: of all. Where Networks are named, namespaces choose from what is
-	// theirs.
+	// Networks and Namespaces are whose: of these Networks, and of the pods of these namespaces. Nil: of all. Where Networks are
+	// named, namespaces choose from what is theirs.
 	Networks, Namespaces []string
 	// Pod is the one at an end of them; its zero value: whoever is.
 	Pod   model.PodKey
@@ -50,9 +52,11 @@ type Question struct {
 	Again time.Duration
 }
 
-// Sight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so that nobody is seen.
+// Sight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so
+// that nobody is seen.
 type Sight struct {
-	// Network reports whether he may see who has the addresses of a Network, Namespace whether he may see the pods and Services of a namespace.
+	// Network reports whether he may see who has the addresses of a Network, Namespace whether he may see the pods and Services of a
+	// namespace.
 	Network, Namespace func(name string) (bool, error)
 }
 
@@ -72,8 +76,8 @@ type Plan struct {
 	begun map[string]time.Time
 }
 
-// NewPlan plans the answer to a question about flows. Its error is an OffError where nothing is sampled, and a question.AbsentError where it
-// is about nobody.
+// NewPlan plans the answer to a question about flows. Its error is an OffError where nothing is sampled, and a
+// question.AbsentError where it is about nobody.
 func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (*Plan, error) {
 	if s.Settings == nil {
 		return nil, question.ErrNotRead
@@ -101,7 +105,8 @@ func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (
 	near := map[string]bool{}
 	for key, pod := range held.Objects.Pods {
 		a := held.Attachment(pod)
-		if a != nil && (q.Networks == nil || slices.Contains(q.Networks, a.Network)) && (q.Namespaces == nil || slices.Contains(q.Namespaces, key.Namespace)) {
+		if a != nil && (q.Networks == nil || slices.Contains(q.Networks, a.Network)) &&
+			(q.Namespaces == nil || slices.Contains(q.Namespaces, key.Namespace)) {
 			near[pod.Node] = true
 		}
 	}
@@ -193,8 +198,10 @@ func (p *Plan) Tell(f model.Flow, node string) (api.Flow, bool) {
 	}
 	out := api.Flow{
 		Network: f.Network, Protocol: f.Protocol, Port: f.Port, Verdict: f.Verdict, Policy: f.Policy, Rule: f.Rule, Direction: f.Direction,
-		Minute: meta.NewTime(f.Minute.UTC()), Last: meta.NewMicroTime(f.Last.UTC()), Connections: f.Connections, Packets: f.Packets, Bytes: f.Bytes,
-		From: p.names.end(f, f.Source, f.Direction == model.PolicyEgress.String()), To: p.names.end(f, f.Destination, f.Direction == model.PolicyIngress.String()),
+		Minute: meta.NewTime(f.Minute.UTC()), Last: meta.NewMicroTime(f.Last.UTC()), Connections: f.Connections, Packets: f.Packets,
+		Bytes: f.Bytes,
+		From:  p.names.end(f, f.Source, f.Direction == model.PolicyEgress.String()), To: p.names.end(f, f.Destination,
+			f.Direction == model.PolicyIngress.String()),
 	}
 	if p.names.seesNode(node) {
 		out.Node = node

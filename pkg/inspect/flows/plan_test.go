@@ -23,12 +23,14 @@ func only(networks, namespaces string) Sight {
 	return Sight{Network: has(networks), Namespace: has(namespaces)}
 }
 
-// TestWhoseAddressesOfFlowsAre: an address is that of who has it in the flow's Network, or in one whose packets come there, and of nobody who was not there yet; and he is named to
-// those who may see him.
+// TestWhoseAddressesOfFlowsAre: an address is that of who has it in the flow's Network, or in one whose packets come there, and
+// of nobody who was not there yet; and he is named to those who may see him.
 func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 	t.Parallel()
 	w := inspected.NewWorld(t)
-	w.Objects.Services[model.ServiceKey{Namespace: "blue", Name: "shop"}] = &model.Service{Key: model.ServiceKey{Namespace: "blue", Name: "shop"}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")}}
+	w.Objects.Services[model.ServiceKey{Namespace: "blue", Name: "shop"}] = &model.Service{
+		Key: model.ServiceKey{Namespace: "blue", Name: "shop"}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")},
+	}
 	w.Objects.Services[snapshot.APIKey()] = &model.Service{Key: snapshot.APIKey(), ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")}}
 	w.Objects.Nodes["n1"] = &model.Node{Name: "n1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
 	w.Objects.Nodes["n9"] = &model.Node{Name: "n9", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.9")}}
@@ -45,7 +47,12 @@ func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 		out.Status = func(name, uid string) (atoll.NetworkStatus, bool) {
 			s, known := held.Status(name, uid)
 			if name == "red" {
-				s.Compatibility = []atoll.CompatibilityStatus{{Network: "blue", Direction: atoll.CompatibilityServes, Mode: "Routed", Addresses: true, State: map[bool]string{true: "Active", false: "Refused"}[blue]}}
+				s.Compatibility = []atoll.CompatibilityStatus{
+					{
+						Network: "blue", Direction: atoll.CompatibilityServes, Mode: "Routed", Addresses: true,
+						State: map[bool]string{true: "Active", false: "Refused"}[blue],
+					},
+				}
 			}
 			return s, known
 		}
@@ -95,10 +102,14 @@ func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 		"a link-local address, which is nobody's else": {held, all, "169.254.1.1", now, " "},
 	} {
 		n := newFlowNames(c.held, settings, c.sight, map[string]bool{"n1": true})
-		f := model.Flow{Network: "red", Direction: "Ingress", Pod: "red/web-0", Last: c.when, Source: netip.MustParseAddr(c.address), Destination: netip.MustParseAddr(own("red", "web-0"))}
+		f := model.Flow{
+			Network: "red", Direction: "Ingress", Pod: "red/web-0", Last: c.when, Source: netip.MustParseAddr(c.address),
+			Destination: netip.MustParseAddr(own("red", "web-0")),
+		}
 		if got := n.end(f, f.Source, false); got.Kind+" "+got.Name != c.want || got.Address != c.address {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
-		} else if in, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(c.want, "pod "), "router "), "/"); strings.HasPrefix(c.want, "pod ") || strings.HasPrefix(c.want, "router ") {
+		} else if in, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(c.want, "pod "), "router "),
+			"/"); strings.HasPrefix(c.want, "pod ") || strings.HasPrefix(c.want, "router ") {
 			// Each Network of this world has the name of its namespace.
 			if got.Network != in {
 				t.Errorf("%s: it is in Network %q, want %s", name, got.Network, in)

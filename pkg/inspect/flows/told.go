@@ -10,7 +10,8 @@ import (
 // maxTold bounds how much of one generation is remembered. What is told again of what came before is told twice.
 const maxTold = 1 << 16
 
-// Told remembers what was told as far back as it may be told again (nodeapi.MaxAgain), so that nobody hears of it twice. It is for one goroutine.
+// Told remembers what was told as far back as it may be told again (nodeapi.MaxAgain), so that nobody hears of it twice. It is
+// for one goroutine.
 type Told[K comparable] struct {
 	seed maphash.Seed
 	// now and before are two generations.

@@ -62,7 +62,8 @@ func PortWords(f api.Flow) string {
 }
 
 // LookAtAgents is what to do about agents that do not answer.
-const LookAtAgents = "kubectl -n " + snapshot.AgentNamespace + " get pods -o wide -l " + snapshot.AgentLabel + ", and look at the log of those"
+const LookAtAgents = "kubectl -n " + snapshot.AgentNamespace + " get pods -o wide -l " + snapshot.AgentLabel +
+	", and look at the log of those"
 
 // Unknown returns an error if an answer holds no flow and no node answered completely: then nobody knows how many flows there are.
 func Unknown(s api.FlowStatus, flows int) error {

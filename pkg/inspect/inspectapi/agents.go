@@ -19,8 +19,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
-// Agents ask the agent of a node, which is that of a pod but for Connect. Their errors are those of nodeapi.Client: an UnreachableError, a RefusedError, or
-// that the answer is not whole.
+// Agents ask the agent of a node, which is that of a pod but for Connect. Their errors are those of nodeapi.Client: an
+// UnreachableError, a RefusedError, or that the answer is not whole.
 type Agents struct {
 	// Ping has packets sent from a pod.
 	Ping askPing

@@ -140,7 +140,9 @@ func (f *front) shown(r *http.Request) bool {
 	for _, c := range r.TLS.PeerCertificates[1:] {
 		between.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: f.roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: f.roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	return err == nil && (len(f.names) == 0 || slices.Contains(f.names, leaf.Subject.CommonName))
 }
 

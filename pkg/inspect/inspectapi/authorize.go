@@ -38,14 +38,17 @@ type authorizer struct {
 }
 
 func newAuthorizer(client kubernetes.Interface) *authorizer {
-	return &authorizer{client: client, verdicts: &access.Verdicts[bool]{Good: true, GoodAge: allowedAge, BadAge: refusedAge, Most: maxVerdicts}}
+	return &authorizer{
+		client: client, verdicts: &access.Verdicts[bool]{Good: true, GoodAge: allowedAge, BadAge: refusedAge, Most: maxVerdicts},
+	}
 }
 
 // may reports whether somebody may do something. Its error is that the API server does not say.
 func (a *authorizer) may(ctx context.Context, who access.User, what attributes) (bool, error) {
 	spec := who.Asks()
 	spec.ResourceAttributes = &authorization.ResourceAttributes{
-		Verb: what.verb, Group: cmp.Or(what.group, api.GroupName), Version: version(what.group), Resource: what.resource, Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
+		Verb: what.verb, Group: cmp.Or(what.group, api.GroupName), Version: version(what.group), Resource: what.resource,
+		Subresource: what.subresource, Namespace: what.namespace, Name: what.name,
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {

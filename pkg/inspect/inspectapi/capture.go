@@ -32,7 +32,8 @@ func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), nodeapi.CaptureTime+reviewTime)
 	defer cancel()
 	pod := model.PodKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	asked, left, err := c.comes(w, r, maxQuestion, func(asked request) error { return c.mayCreate(ctx, asked.who, api.SubresourceCapture, pod) })
+	asked, left, err := c.comes(w, r, maxQuestion,
+		func(asked request) error { return c.mayCreate(ctx, asked.who, api.SubresourceCapture, pod) })
 	if err != nil {
 		c.fail(w, err)
 		return

@@ -32,7 +32,9 @@ func (b connectBounds) crowd(what string) *turns.Turns {
 }
 
 func defaultBounds() connectBounds {
-	return connectBounds{Bounds: gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second}
+	return connectBounds{
+		Bounds: gate.Bounds{Idle: 5 * time.Minute, Stuck: 30 * time.Second}, every: 16, each: 8, lasts: time.Hour, again: 30 * time.Second,
+	}
 }
 
 // dialTime bounds the search for a database's leader, with the connection to it.
@@ -43,8 +45,8 @@ var (
 	errTakenAway = errors.New("its user may not have it any more")
 )
 
-// connector connects users to the databases, by the certificate of atoll-inspect: whoever is let through here may do there what atoll-inspect may, as
-// far as the gate lets him.
+// connector connects users to the databases, by the certificate of atoll-inspect: whoever is let through here may do there what
+// atoll-inspect may, as far as the gate lets him.
 type connector struct {
 	*handler
 	databases map[string]ovsdb.Asker
@@ -126,7 +128,9 @@ func (c *connector) admit(w http.ResponseWriter, r *http.Request) (ask, error) {
 // asked says what connection is asked for, if who asks may have it. Nothing is looked up for it.
 func (h *handler) asked(w http.ResponseWriter, r *http.Request, resource string) (wanted ask, err error) {
 	_, left, err := h.comes(w, r, 0, func(asked request) error {
-		wanted = ask{who: asked.who, share: asked.share, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true"}
+		wanted = ask{
+			who: asked.who, share: asked.share, resource: resource, name: r.PathValue("name"), writes: r.URL.Query().Get(api.ProxyWrite) == "true",
+		}
 		return h.mayConnect(r.Context(), wanted)
 	})
 	if err != nil {
@@ -163,7 +167,8 @@ func (h *handler) mayConnect(ctx context.Context, wanted ask) error {
 	return nil
 }
 
-// whileAllowed ends with ctx, and when the user's right has gone, for which it is asked again and again. While Kubernetes does not say, it is as it was.
+// whileAllowed ends with ctx, and when the user's right has gone, for which it is asked again and again. While Kubernetes does
+// not say, it is as it was.
 func (h *handler) whileAllowed(ctx context.Context, wanted ask, again time.Duration) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	go func() {

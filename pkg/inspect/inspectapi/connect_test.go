@@ -84,7 +84,8 @@ func (w *tunnels) dial(t *testing.T, user, name string, write bool) (net.Conn, e
 	if write {
 		query.Set(api.ProxyWrite, "true")
 	}
-	conn, err := kube.DialStream(t.Context(), w.as(user), "/apis/inspect.atoll.dev/v1alpha1/databases/"+name+"/proxy", query, api.ProxyProtocol)
+	conn, err := kube.DialStream(t.Context(), w.as(user), "/apis/inspect.atoll.dev/v1alpha1/databases/"+name+"/proxy", query,
+		api.ProxyProtocol)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
@@ -141,7 +142,9 @@ func TestWhoIsConnected(t *testing.T) {
 		{"checker", "northbound", true, 403, `User "checker" cannot update resource "databases/proxy"`},
 		{"checker", "none", false, 404, `databases.inspect.atoll.dev "none" not found`},
 		{"operator", "northbound", true, 0, ""},
-		{"jo", "northbound", false, 403, `databases.inspect.atoll.dev "northbound" is forbidden: User "jo" cannot get resource "databases/proxy"`},
+		{
+			"jo", "northbound", false, 403, `databases.inspect.atoll.dev "northbound" is forbidden: User "jo" cannot get resource "databases/proxy"`,
+		},
 		{"jo", "none", false, 403, "is forbidden"},
 		{"viewer", "northbound", false, 403, "is forbidden"},
 		{"", "northbound", false, 401, "nobody says who asks"},
@@ -153,7 +156,8 @@ func TestWhoIsConnected(t *testing.T) {
 				t.Errorf("%s is told %s", c.user, have)
 			}
 			have := says(t, conn, inserts)
-			if passed := strings.Contains(have, `"said":"transact"`); passed != c.write || !c.write && !strings.Contains(have, "insert of ACL: this connection only reads. Ask for one that writes (--write)") {
+			if passed := strings.Contains(have, `"said":"transact"`); passed != c.write ||
+				!c.write && !strings.Contains(have, "insert of ACL: this connection only reads. Ask for one that writes (--write)") {
 				t.Errorf("%s writes: %s", c.user, have)
 			}
 			continue
@@ -165,7 +169,8 @@ func TestWhoIsConnected(t *testing.T) {
 	if status, _ := w.ask(t, w.with(), "operator", "/databases/northbound/proxy"); status != http.StatusUnauthorized {
 		t.Errorf("without the API server's certificate: %d", status)
 	}
-	if status, told := w.ask(t, w.client, "operator", "/databases/northbound/proxy"); status != http.StatusBadRequest || !strings.Contains(told, "ask for an upgrade") {
+	if status, told := w.ask(t, w.client, "operator", "/databases/northbound/proxy"); status != http.StatusBadRequest ||
+		!strings.Contains(told, "ask for an upgrade") {
 		t.Errorf("without an upgrade: %d %s", status, told)
 	}
 }
@@ -180,9 +185,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ user, refused string }{{"operator", ""}, {"operator", "you have 2 connections"}, {"checker", ""}, {"checker", "there are 3 connections"}} {
+	for _, c := range []struct{ user, refused string }{
+		{"operator", ""}, {"operator", "you have 2 connections"}, {"checker", ""}, {"checker", "there are 3 connections"},
+	} {
 		_, err := w.dial(t, c.user, "northbound", false)
-		if c.refused == "" && err != nil || c.refused != "" && (!apierrors.IsTooManyRequests(err) || !strings.Contains(fmt.Sprint(err), c.refused)) {
+		if c.refused == "" && err != nil ||
+			c.refused != "" && (!apierrors.IsTooManyRequests(err) || !strings.Contains(fmt.Sprint(err), c.refused)) {
 			t.Errorf("%s: %v, want %q", c.user, err, c.refused)
 		}
 	}
@@ -235,7 +243,8 @@ func TestConnectionsEnd(t *testing.T) {
 		t.Parallel()
 		w := newTunnels(t, defaultBounds())
 		w.leads.Store(false)
-		if _, err := w.dial(t, "operator", "northbound", false); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "no server leads OVN_Northbound") || !strings.Contains(err.Error(), "it follows") {
+		if _, err := w.dial(t, "operator", "northbound", false); !apierrors.IsServiceUnavailable(err) ||
+			!strings.Contains(err.Error(), "no server leads OVN_Northbound") || !strings.Contains(err.Error(), "it follows") {
 			t.Errorf("%v", err)
 		}
 	})

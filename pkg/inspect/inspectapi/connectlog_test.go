@@ -25,7 +25,9 @@ func TestConnectionsAreLogged(t *testing.T) {
 	w.world = newWorldOf(t, func(h *handler) http.Handler {
 		h.log = slog.New(slog.NewTextHandler(&logged, nil))
 		asker := ovsdb.Asker{Config: ovsdb.Config{Addresses: []string{address}}, Database: ovsdb.NorthboundDatabase}
-		return h.root(map[string]http.Handler{connectionPattern: newConnector(h, map[string]ovsdb.Asker{api.DatabaseNorthbound: asker}, defaultBounds())})
+		return h.root(map[string]http.Handler{
+			connectionPattern: newConnector(h, map[string]ovsdb.Asker{api.DatabaseNorthbound: asker}, defaultBounds()),
+		})
 	})
 	conn, err := w.dial(t, "checker", "northbound", false)
 	if err != nil {
@@ -40,7 +42,8 @@ func TestConnectionsAreLogged(t *testing.T) {
 	}
 	_ = conn.Close()
 	wait.Until(t, wait.Patience, "an end in the log", func() bool { return strings.Contains(logged.String(), "has ended") })
-	if text := logged.String(); !strings.Contains(text, `msg="a connection to a database has ended" `+whose) || !strings.Contains(text, " refused=2 ") {
+	if text := logged.String(); !strings.Contains(text, `msg="a connection to a database has ended" `+whose) ||
+		!strings.Contains(text, " refused=2 ") {
 		t.Errorf("the log of an end is %s", text)
 	}
 }

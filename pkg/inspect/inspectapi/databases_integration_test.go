@@ -54,8 +54,10 @@ func (l *lab) databases(t *testing.T) {
 
 	// Who reads does not write, and is told what is refused. The control: with the right, and asked for, it is done.
 	const stray = "stray"
-	tells(checker, 1, []string{"nbctl", "ls-add", stray}, "insert of Logical_Switch: this connection only reads. Ask for one that writes (--write)")
-	tells(checker, 2, []string{"nbctl", "--write", "ls-add", stray}, `User "checker" cannot update resource "databases/proxy"`, "ClusterRole atoll-database-admin")
+	tells(checker, 1, []string{"nbctl", "ls-add", stray},
+		"insert of Logical_Switch: this connection only reads. Ask for one that writes (--write)")
+	tells(checker, 2, []string{"nbctl", "--write", "ls-add", stray}, `User "checker" cannot update resource "databases/proxy"`,
+		"ClusterRole atoll-database-admin")
 	tells(admin, 1, []string{"nbctl", "ls-add", stray}, "this connection only reads")
 	if have := l.nbctl("--bare", "--columns=name", "find", "Logical_Switch", "name="+stray); have != "" {
 		t.Errorf("it was written: %s", have)
@@ -88,7 +90,8 @@ func (l *lab) databases(t *testing.T) {
 	tells(checker, 1, []string{"check", "--settle", "0s"}, "Pod/acme/web southbound not-bound Port_Binding acme/web",
 		"Network/acme node n1 object-missing routes 10.0.0.0/24 via 169.254.100.1", "rows, 1 node;", "Next: atoll check --repair")
 	// To repair a node is a right of its own.
-	tells(checker, 1, []string{"check", "--settle", "0s", "--repair"}, `not repaired: n1: `, `User "checker" cannot update resource "nodechecks"`, "ClusterRole atoll-repair", "Network/acme node n1 object-missing")
+	tells(checker, 1, []string{"check", "--settle", "0s", "--repair"}, `not repaired: n1: `,
+		`User "checker" cannot update resource "nodechecks"`, "ClusterRole atoll-repair", "Network/acme node n1 object-missing")
 	if l.mended.Load() {
 		t.Error("who may not has a node repaired")
 	}
@@ -145,11 +148,14 @@ func (l *lab) neverReads(t *testing.T) {
 	})
 }
 
-// TestTheLeaderGoes: whoever is connected to a server that goes away is cut off, and told so; the next one is connected to the server that leads then.
+// TestTheLeaderGoes: whoever is connected to a server that goes away is cut off, and told so; the next one is connected to the
+// server that leads then.
 func TestTheLeaderGoes(t *testing.T) {
 	c := ovn.StartCluster(t)
 	w := &tunnels{}
-	asker := ovsdb.Asker{Config: ovsdb.Config{Addresses: c.Addresses(), Log: slog.New(slog.DiscardHandler)}, Database: ovsdb.NorthboundDatabase}
+	asker := ovsdb.Asker{
+		Config: ovsdb.Config{Addresses: c.Addresses(), Log: slog.New(slog.DiscardHandler)}, Database: ovsdb.NorthboundDatabase,
+	}
 	w.world = newWorldOf(t, func(h *handler) http.Handler {
 		return h.root(map[string]http.Handler{connectionPattern: newConnector(h, Databases(asker, asker), defaultBounds())})
 	})

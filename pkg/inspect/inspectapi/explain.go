@@ -13,7 +13,8 @@ import (
 // maxQuestion bounds a question's text, in bytes.
 const maxQuestion = 64 << 10
 
-// explain answers a question that is posted. Whoever may ask about every namespace is told everything; others are about those that they may.
+// explain answers a question that is posted. Whoever may ask about every namespace is told everything; others are about those
+// that they may.
 func (h *handler) explain(r request) (any, error) {
 	var question api.Explanation
 	if err := readQuestion(r.text, &question); err != nil {
@@ -56,7 +57,9 @@ func (h *handler) mayAsk(ctx context.Context, who access.User) (question.MayAsk,
 
 // mayExplain reports whether somebody may ask about a namespace, or about all.
 func (h *handler) mayExplain(ctx context.Context, who access.User, namespace, subresource string) (bool, error) {
-	may, err := h.authz.may(ctx, who, attributes{verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace})
+	may, err := h.authz.may(ctx, who, attributes{
+		verb: "create", resource: api.ResourceExplanations, subresource: subresource, namespace: namespace,
+	})
 	if err != nil {
 		return false, apierrors.NewServiceUnavailable(err.Error())
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestWhoMayAskWhat: a question is answered by the rights of who asks, and not looked up without any; rows underneath need one of their own.
+// TestWhoMayAskWhat: a question is answered by the rights of who asks, and not looked up without any; rows underneath need one of
+// their own.
 func TestWhoMayAskWhat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,8 +22,8 @@ import (
 
 // The bounds of one explanation that is proved by packets. All of it is within answerTime.
 const (
-	// beginTime is how long agents may take until they watch, replyTime how long an answer to a packet is waited for, and drainTime how long it may take until they have
-	// told what they have seen by then.
+	// beginTime is how long agents may take until they watch, replyTime how long an answer to a packet is waited for, and drainTime
+	// how long it may take until they have told what they have seen by then.
 	beginTime, replyTime, drainTime = 4 * time.Second, 2 * time.Second, time.Second
 	// sentSize is the payload of what is sent, in bytes.
 	sentSize = 56
@@ -77,7 +77,8 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may question.MayAsk
 		out.Unsent = s.Unsent
 		return out, nil
 	}
-	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.Name, "pod", from, "uid", s.From.UID, "node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
+	h.log.Info("a marked packet is sent from a pod, and watched for", "user", r.who.Name, "pod", from, "uid", s.From.UID,
+		"node", s.From.Node, "protocol", spec.Protocol, "targets", s.Targets,
 		"port", spec.Port, "nodes", len(s.Nodes))
 	seen, replies, err := h.prover.send(r.Context(), r, spec, s)
 	if err != nil {
@@ -132,7 +133,9 @@ func (w *watched) hear(line nodeapi.ObserveLine) error {
 }
 
 // send sends when all nodes watch, or cannot. Its error is that nothing was sent.
-func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSpec, s *explain.Sending) ([]explain.Observed, []ping.Reply, error) {
+func (p *prover) send(
+	ctx context.Context, asked request, spec api.ExplanationSpec, s *explain.Sending,
+) ([]explain.Observed, []ping.Reply, error) {
 	mark, err := ping.NewMark()
 	if err != nil {
 		return nil, nil, err
@@ -140,11 +143,13 @@ func (p *prover) send(ctx context.Context, asked request, spec api.ExplanationSp
 	sending := nodeapi.Question{
 		User: asked.who.Name, Account: asked.share, Pod: nodeapi.Pod{Namespace: s.From.Key.Namespace, Name: s.From.Key.Name, UID: s.From.UID},
 		Ping: ping.Spec{
-			Protocol: model.Protocol(spec.Protocol), Targets: s.Targets, Port: spec.Port, Count: 1, First: 1, Size: sentSize, Interval: time.Second, Timeout: replyTime, Mark: &mark,
+			Protocol: model.Protocol(spec.Protocol), Targets: s.Targets, Port: spec.Port, Count: 1, First: 1, Size: sentSize, Interval: time.Second,
+			Timeout: replyTime, Mark: &mark,
 		},
 	}
 	watching := nodeapi.ObserveQuestion{User: asked.who.Name, Account: asked.share, Pod: sending.Pod, Watch: observe.Watch{
-		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports, Time: beginTime + replyTime + drainTime + time.Second,
+		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports,
+		Time: beginTime + replyTime + drainTime + time.Second,
 	}}
 	// Agents that watch end with it.
 	observing, end := context.WithCancel(ctx)

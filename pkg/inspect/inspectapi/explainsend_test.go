@@ -37,7 +37,8 @@ func (s *sends) Sending(_ context.Context, _ api.ExplanationSpec, may question.M
 	s.asked, s.limited = s.asked+1, may != nil
 	from := snapshot.Sender{Key: model.PodKey{Namespace: "acme", Name: "web"}, UID: "uid-1", Node: "n1"}
 	return &explain.Sending{
-		Status: api.ExplanationStatus{Verdict: "Reached", Reached: true}, Unsent: s.unsent, From: from, Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Ports: []uint16{80},
+		Status: api.ExplanationStatus{Verdict: "Reached", Reached: true}, Unsent: s.unsent, From: from,
+		Targets: []netip.Addr{netip.MustParseAddr("10.0.0.9")}, Ports: []uint16{80},
 		Nodes: []snapshot.Sender{from, {Node: "n2"}},
 		Judge: func(seen []explain.Observed, replies []ping.Reply) []api.ExplanationSent {
 			s.mu.Lock()
@@ -61,7 +62,9 @@ type nodesAgents struct {
 	watches        map[string]observe.Watch
 }
 
-func (a *nodesAgents) observe(ctx context.Context, on snapshot.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error) error {
+func (a *nodesAgents) observe(
+	ctx context.Context, on snapshot.Sender, q nodeapi.ObserveQuestion, each func(nodeapi.ObserveLine) error,
+) error {
 	if err := q.Check(); err != nil || q.Pod.UID != "uid-1" || q.User == "" {
 		a.t.Errorf("node %s is asked %+v: %v", on.Node, q, err)
 	}
@@ -109,7 +112,9 @@ func proving(t *testing.T) (*world, *sends, *nodesAgents) {
 	t.Helper()
 	w := newWorld(t)
 	s := &sends{}
-	a := &nodesAgents{t: t, sent: make(chan struct{}), broken: map[string]error{}, silent: map[string]error{}, watches: map[string]observe.Watch{}}
+	a := &nodesAgents{
+		t: t, sent: make(chan struct{}), broken: map[string]error{}, silent: map[string]error{}, watches: map[string]observe.Watch{},
+	}
 	w.handler.prover = newProver(s, Agents{Ping: a.ping, Observe: a.observe})
 	return w, s, a
 }
@@ -131,11 +136,23 @@ func TestWhoMaySend(t *testing.T) {
 		{"jo", "/namespaces/acme/explanations", sendQuestion, http.StatusCreated, `"verdict":"as explained"`, true, true},
 		{"viewer", "/explanations", sendQuestion, http.StatusForbidden, `User "viewer" cannot create resource "pods/ping"`, false, false},
 		{"ed", "/namespaces/acme/explanations", sendQuestion, http.StatusForbidden, `User "ed" cannot create resource "pods/ping"`, false, false},
-		{"pinging", "/namespaces/acme/explanations", sendQuestion, http.StatusForbidden, `User "pinging" cannot create resource "explanations"`, false, false},
-		{"jo", "/namespaces/acme/explanations", strings.Replace(sendQuestion, "acme/web", "umbrella/web", 1), http.StatusForbidden, `cannot create resource "pods/ping" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false, false},
+		{
+			"pinging", "/namespaces/acme/explanations", sendQuestion, http.StatusForbidden, `User "pinging" cannot create resource "explanations"`,
+			false, false,
+		},
+		{
+			"jo", "/namespaces/acme/explanations", strings.Replace(sendQuestion, "acme/web", "umbrella/web", 1), http.StatusForbidden,
+			`cannot create resource "pods/ping" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false, false,
+		},
 		{"", "/explanations", sendQuestion, http.StatusUnauthorized, "nobody says who asks", false, false},
-		{"operator", "/explanations", strings.Replace(sendQuestion, "acme/web", "node/n1", 1), http.StatusBadRequest, "FROM must be a pod", false, false},
-		{"operator", "/explanations", strings.Replace(sendQuestion, "acme/web", "outside", 1), http.StatusBadRequest, "FROM must be a pod", false, false},
+		{
+			"operator", "/explanations", strings.Replace(sendQuestion, "acme/web", "node/n1", 1), http.StatusBadRequest, "FROM must be a pod", false,
+			false,
+		},
+		{
+			"operator", "/explanations", strings.Replace(sendQuestion, "acme/web", "outside", 1), http.StatusBadRequest, "FROM must be a pod", false,
+			false,
+		},
 		{"operator", "/explanations", strings.Replace(sendQuestion, "tcp", "sctp", 1), http.StatusBadRequest, "sctp are not sent", false, false},
 	} {
 		s.asked, a.pings = 0, 0
@@ -150,26 +167,31 @@ func TestWhoMaySend(t *testing.T) {
 	if a.mark == nil || a.watches["n1"].Mark != *a.mark || a.watches["n2"].Mark != *a.mark || len(a.watches["n1"].Ports) != 1 {
 		t.Errorf("sent with the mark %v, watched for %+v", a.mark, a.watches)
 	}
-	if len(s.judged) != 2 || s.judged[0].Node != "n1" || len(s.judged[0].Points)+len(s.judged[1].Points) == 0 || s.judged[0].Problem+s.judged[1].Problem != "" {
+	if len(s.judged) != 2 || s.judged[0].Node != "n1" || len(s.judged[0].Points)+len(s.judged[1].Points) == 0 ||
+		s.judged[0].Problem+s.judged[1].Problem != "" {
 		t.Errorf("judged is %+v", s.judged)
 	}
 }
 
-// TestSendsWithoutAgents: nothing is sent where the sender's node does not watch, which an older agent cannot; where another one does not, it is sent, and said.
+// TestSendsWithoutAgents: nothing is sent where the sender's node does not watch, which an older agent cannot; where another one
+// does not, it is sent, and said.
 func TestSendsWithoutAgents(t *testing.T) {
 	t.Parallel()
 	w, s, a := proving(t)
 	a.broken["n2"] = &nodeapi.RefusedError{What: "node n2: it does not know the question: it is older than atoll-inspect"}
 	status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion)
-	if status != http.StatusCreated || a.pings != 1 || len(s.judged) != 2 || !strings.Contains(s.judged[1].Problem, "older than atoll-inspect") || s.judged[0].Problem != "" {
+	if status != http.StatusCreated || a.pings != 1 || len(s.judged) != 2 ||
+		!strings.Contains(s.judged[1].Problem, "older than atoll-inspect") || s.judged[0].Problem != "" {
 		t.Errorf("without n2: %d %s, judged is %+v", status, told, s.judged)
 	}
 	a.pings, a.broken = 0, map[string]error{"n1": errors.New("it is away")}
-	if status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion); status != http.StatusGatewayTimeout || a.pings != 0 || !strings.Contains(told, "nothing was sent: node n1 does not watch: it is away") {
+	if status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion); status != http.StatusGatewayTimeout ||
+		a.pings != 0 || !strings.Contains(told, "nothing was sent: node n1 does not watch: it is away") {
 		t.Errorf("without n1: %d %s, %d are sent", status, told, a.pings)
 	}
 	a.broken, s.unsent = nil, "nothing is sent: nobody is there"
-	if status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion); status != http.StatusCreated || a.pings != 0 || !strings.Contains(told, `"unsent":"nothing is sent: nobody is there"`) {
+	if status, told := w.send(t, w.client, "operator", http.MethodPost, "/explanations", sendQuestion); status != http.StatusCreated ||
+		a.pings != 0 || !strings.Contains(told, `"unsent":"nothing is sent: nobody is there"`) {
 		t.Errorf("to nobody: %d %s, %d are sent", status, told, a.pings)
 	}
 }
@@ -185,7 +207,8 @@ func TestSilentAgentsAreSaid(t *testing.T) {
 	}
 	a.silent["n2"] = errors.New("silent")
 	seen, replies, err := p.send(t.Context(), request{who: access.User{Name: "jo"}}, api.ExplanationSpec{Protocol: "tcp", Port: 80}, s)
-	if err != nil || len(replies) != 1 || len(seen) != 2 || seen[0].Problem != "" || !strings.Contains(seen[1].Problem, "has not begun to watch") {
+	if err != nil || len(replies) != 1 || len(seen) != 2 || seen[0].Problem != "" ||
+		!strings.Contains(seen[1].Problem, "has not begun to watch") {
 		t.Errorf("%v, %+v, %+v", err, replies, seen)
 	}
 }

@@ -103,7 +103,8 @@ func newest(flows []api.Flow, most int) []api.Flow {
 
 // inOrder orders flows by time, and at the same time as nobody minds.
 func inOrder(a, b api.Flow) int {
-	return cmp.Or(a.Last.Compare(b.Last.Time), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Node, b.Node), cmp.Compare(a.From.Address, b.From.Address),
+	return cmp.Or(a.Last.Compare(b.Last.Time), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.From.Address, b.From.Address),
 		cmp.Compare(a.To.Address, b.To.Address), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Direction, b.Direction))
 }
 
@@ -130,7 +131,8 @@ func (l *flowLines) write(line api.FlowLine) error {
 	return nil
 }
 
-// flush writes a line, and has all be sent. Between lines nobody is late: with HTTP/2 a deadline that passes ends the stream, whether or not anything is written.
+// flush writes a line, and has all be sent. Between lines nobody is late: with HTTP/2 a deadline that passes ends the stream,
+// whether or not anything is written.
 func (l *flowLines) flush(line api.FlowLine) error {
 	if err := l.write(line); err != nil {
 		return err

@@ -43,7 +43,8 @@ type flowBounds struct {
 	atOnce int
 	// told is how many flows of those that are kept an answer has.
 	told int
-	// second is how long flows that are followed wait for earlier ones of other nodes, and batch how many do. beat is how often somebody who follows is told that all is well.
+	// second is how long flows that are followed wait for earlier ones of other nodes, and batch how many do. beat is how often
+	// somebody who follows is told that all is well.
 	second, beat time.Duration
 	batch        int
 	// again is how often it is asked whether who follows still may, and of whom.
@@ -53,7 +54,10 @@ type flowBounds struct {
 }
 
 func defaultFlowBounds() flowBounds {
-	return flowBounds{gather: 8 * time.Second, atOnce: 32, told: nodeapi.MaxFlows, second: time.Second, beat: 5 * time.Second, batch: 4096, again: 15 * time.Second, lasts: 10 * time.Minute}
+	return flowBounds{
+		gather: 8 * time.Second, atOnce: 32, told: nodeapi.MaxFlows, second: time.Second, beat: 5 * time.Second, batch: 4096,
+		again: 15 * time.Second, lasts: 10 * time.Minute,
+	}
 }
 
 // flower tells of flows.
@@ -174,7 +178,8 @@ func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q
 	case namespace != "":
 		q.Networks, q.Namespaces = nil, []string{namespace}
 	case name != "" && q.Follow:
-		err = apierrors.NewBadRequest(fmt.Sprintf("a Network is followed at %s?%s=true&%s=%s", api.ResourceFlows, api.FlowFollow, api.FlowNetwork, name))
+		err = apierrors.NewBadRequest(
+			fmt.Sprintf("a Network is followed at %s?%s=true&%s=%s", api.ResourceFlows, api.FlowFollow, api.FlowNetwork, name))
 	case name != "":
 		q.Networks = []string{name}
 	case len(q.Networks) > 0:
@@ -224,7 +229,8 @@ func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err = his(f.handler, request{Request: (&http.Request{}).WithContext(ctx), who: who}, api.ResourceFlows, all, func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
+	all, err = his(f.handler, request{Request: (&http.Request{}).WithContext(ctx), who: who}, api.ResourceFlows, all,
+		func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +295,9 @@ const maxNamed = 64
 
 // asks is what an agent is asked.
 func asks(asked request, plan *flows.Plan, limit int) nodeapi.FlowsQuestion {
-	q := nodeapi.FlowsQuestion{User: asked.who.Name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question}
+	q := nodeapi.FlowsQuestion{
+		User: asked.who.Name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question,
+	}
 	q.Flows.Limit = limit
 	return q
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/cli"
 )
 
-// flows: by way of a real API server a tenant's admin asks for flows of his Network and namespace and no other's, and follows them; a node without an agent is missing, and said.
+// flows: by way of a real API server a tenant's admin asks for flows of his Network and namespace and no other's, and follows
+// them; a node without an agent is missing, and said.
 func (l *lab) flows(admin string) {
 	jo := l.kubeconfigOf("jo")
 	says := func(kubeconfig string, want int, say string, args ...string) {
@@ -32,7 +33,8 @@ func (l *lab) flows(admin string) {
 		says(jo, 2, `User "jo" cannot get resource "flows" in API group "inspect.atoll.dev" at the cluster scope`, args...)
 	}
 	says(jo, 2, `cannot list resource "podflows" in API group "inspect.atoll.dev" in the namespace "umbrella"`, "flows", "-n", "umbrella")
-	says(jo, 2, `cannot watch resource "podflows" in API group "inspect.atoll.dev" in the namespace "umbrella"`, "flows", "-n", "umbrella", "--follow")
+	says(jo, 2, `cannot watch resource "podflows" in API group "inspect.atoll.dev" in the namespace "umbrella"`, "flows", "-n", "umbrella",
+		"--follow")
 	l.sampling.Store(true)
 	// The only node does not answer: nothing is known.
 	const missing = "nothing is known: not all is told. Missing are flows of node n1: the agent of node n1 cannot be asked at port 9414"

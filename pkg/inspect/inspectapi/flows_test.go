@@ -52,7 +52,10 @@ var hour = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
 func newFlowWorld(t *testing.T) *flowWorld {
 	t.Helper()
-	w := &flowWorld{world: newWorld(t), held: snapshot.Held{Objects: model.NewChanges(), Default: "default"}, down: map[string]error{}, comes: make(chan model.Flow)}
+	w := &flowWorld{
+		world: newWorld(t), held: snapshot.Held{Objects: model.NewChanges(), Default: "default"}, down: map[string]error{},
+		comes: make(chan model.Flow),
+	}
 	w.held.Status = func(string, string) (atoll.NetworkStatus, bool) {
 		return atoll.NetworkStatus{Subnets: []atoll.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1"}}}, true
 	}
@@ -66,7 +69,8 @@ func newFlowWorld(t *testing.T) *flowWorld {
 	for _, name := range []string{"acme", "umbrella"} {
 		w.held.Objects.Namespaces[name] = &model.Namespace{Name: name, Labels: map[string]string{model.LabelNetwork: name}}
 		w.held.Objects.Networks[name] = &model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Created: hour}
-		if err := client.Tracker().Add(&core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name, UID: "uid-of-namespace", CreationTimestamp: meta.NewTime(hour)}}); err != nil {
+		if err := client.Tracker().Add(
+			&core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name, UID: "uid-of-namespace", CreationTimestamp: meta.NewTime(hour)}}); err != nil {
 			t.Fatal(err)
 		}
 		for i, pod := range []string{"web", "db"} {
@@ -93,7 +97,8 @@ func newFlowWorld(t *testing.T) *flowWorld {
 	}
 	w.flower = newFlower(w.handler, sources{from}, w.tell)
 	w.flower.bounds.again, w.flower.bounds.second, w.flower.bounds.beat = 50*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond
-	served := httptest.NewUnstartedServer(w.handler.root(map[string]http.Handler{flowsPattern: w.flower, flowsNamePattern: w.flower, podFlowsPattern: w.flower}))
+	served := httptest.NewUnstartedServer(
+		w.handler.root(map[string]http.Handler{flowsPattern: w.flower, flowsNamePattern: w.flower, podFlowsPattern: w.flower}))
 	served.TLS, served.EnableHTTP2 = w.TLS, true
 	served.StartTLS()
 	t.Cleanup(served.Close)
@@ -105,8 +110,10 @@ func newFlowWorld(t *testing.T) *flowWorld {
 func (*flowWorld) flow(network string, minutes int, verdict string) model.Flow {
 	then := hour.Add(time.Duration(minutes) * time.Minute)
 	return model.Flow{
-		Network: network, Direction: "Ingress", Policy: "NetworkPolicy/" + network + "/friends", Rule: "0", Verdict: verdict, Pod: network + "/web",
-		Source: netip.MustParseAddr("10.0.0.6"), Destination: netip.MustParseAddr("10.0.0.5"), Protocol: "tcp", Port: 80, Minute: then, Last: then, Connections: 1, Packets: 1, Bytes: 60,
+		Network: network, Direction: "Ingress", Policy: "NetworkPolicy/" + network + "/friends", Rule: "0", Verdict: verdict,
+		Pod:    network + "/web",
+		Source: netip.MustParseAddr("10.0.0.6"), Destination: netip.MustParseAddr("10.0.0.5"), Protocol: "tcp", Port: 80, Minute: then,
+		Last: then, Connections: 1, Packets: 1, Bytes: 60,
 	}
 }
 
@@ -154,15 +161,16 @@ func told(t *testing.T, text string) (flows []string, end *api.FlowStatus) {
 		}
 		if l.Flow != nil {
 			name := func(e api.FlowEnd) string { return strings.TrimSpace(e.Kind + " " + e.Name) }
-			flows = append(flows, fmt.Sprintf("%d %s %s %s>%s", l.Flow.Last.Minute(), l.Flow.Network, l.Flow.Verdict, name(l.Flow.From), name(l.Flow.To)))
+			flows = append(flows,
+				fmt.Sprintf("%d %s %s %s>%s", l.Flow.Last.Minute(), l.Flow.Network, l.Flow.Verdict, name(l.Flow.From), name(l.Flow.To)))
 		}
 		end = l.End
 	}
 	return flows, end
 }
 
-// TestWhoIsToldOfFlows: RBAC decides before anything is looked up; a tenant's admin is told of his Network alone, whose addresses another has, too, and cannot name another's; the
-// control is an agent that tells of everything, and somebody who may hear of it.
+// TestWhoIsToldOfFlows: RBAC decides before anything is looked up; a tenant's admin is told of his Network alone, whose addresses
+// another has, too, and cannot name another's; the control is an agent that tells of everything, and somebody who may hear of it.
 func TestWhoIsToldOfFlows(t *testing.T) {
 	t.Parallel()
 	acme := []string{"2 acme drop pod acme/db>pod acme/web", "4 acme allow pod acme/db>pod acme/web", "5 acme allow pod acme/db>pod acme/web"}
@@ -193,7 +201,10 @@ func TestWhoIsToldOfFlows(t *testing.T) {
 		{"jo", "/flows?network=umbrella", 403, nil, `User "jo" cannot get resource "flows"`},
 		{"jo", "/flows?network=acme&network=umbrella", 403, nil, `User "jo" cannot get resource "flows"`},
 		{"jo", "/flows?watch=true&network=umbrella", 403, nil, `User "jo" cannot get resource "flows"`},
-		{"jo", "/namespaces/umbrella/podflows", 403, nil, `cannot list resource "podflows" in API group "inspect.atoll.dev" in the namespace "umbrella"`},
+		{
+			"jo", "/namespaces/umbrella/podflows", 403, nil,
+			`cannot list resource "podflows" in API group "inspect.atoll.dev" in the namespace "umbrella"`,
+		},
 		{"viewer", "/flows", 403, nil, `cannot list resource "flows"`},
 		{"viewer", "/flows?watch=true", 403, nil, `cannot watch resource "flows"`},
 		{"", "/flows", 401, nil, "nobody says who asks"},
@@ -238,14 +249,15 @@ func TestOthersOfTheSameName(t *testing.T) {
 
 func second(_ int, text string) string { return text }
 
-// TestWhatIsMissingIsSaid: a node that does not answer is named to who sees its pods, and counted for others; what is too much is said, and the newest is told; nothing is sampled is
-// an answer of its own.
+// TestWhatIsMissingIsSaid: a node that does not answer is named to who sees its pods, and counted for others; what is too much is
+// said, and the newest is told; nothing is sampled is an answer of its own.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)
 	w.down["n1"], w.down["n2"] = errors.New("open vSwitch takes no samples"), errors.New("connection refused")
 	got, end := told(t, second(w.ask(t, w.client, "jo", "/flows/acme")))
-	if len(got) != 3 || end.Nodes != 0 || len(end.Silent) != 1 || end.Silent[0].Node != "n1" || end.Silent[0].Why != "open vSwitch takes no samples" || end.Others != 1 {
+	if len(got) != 3 || end.Nodes != 0 || len(end.Silent) != 1 || end.Silent[0].Node != "n1" ||
+		end.Silent[0].Why != "open vSwitch takes no samples" || end.Others != 1 {
 		t.Errorf("jo is told %q, %+v", got, end)
 	}
 	if _, end = told(t, second(w.ask(t, w.client, "operator", "/flows/acme"))); len(end.Silent) != 2 || end.Others != 0 {
@@ -253,7 +265,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 	clear(w.down)
 	w.flower.bounds.told = 2
-	if got, end = told(t, second(w.ask(t, w.client, "operator", "/flows"))); !end.Cut || len(got) != 2 || !strings.HasPrefix(got[1], "6 umbrella") {
+	if got, end = told(t, second(w.ask(t, w.client, "operator", "/flows"))); !end.Cut || len(got) != 2 ||
+		!strings.HasPrefix(got[1], "6 umbrella") {
 		t.Errorf("of too much is told %q, %+v", got, end)
 	}
 	w.flower.bounds.told, w.flower.bounds.gather = 100, 50*time.Millisecond
@@ -264,7 +277,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		}
 		return w.tell(ctx, on, q, each)
 	}
-	if got, end = told(t, second(w.ask(t, w.client, "operator", "/flows/acme"))); len(got) != 2 || end.Nodes != 1 || len(end.Silent) != 1 || !strings.Contains(end.Silent[0].Why, "it took more than 50ms") {
+	if got, end = told(t, second(w.ask(t, w.client, "operator", "/flows/acme"))); len(got) != 2 || end.Nodes != 1 || len(end.Silent) != 1 ||
+		!strings.Contains(end.Silent[0].Why, "it took more than 50ms") {
 		t.Errorf("while one node is slow: %q, %+v", got, end)
 	}
 	for name, c := range map[string]struct {
@@ -273,14 +287,23 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"off":               {config.Flows{}, "/flows/acme", 409, `flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig cluster`},
-		"of others":         {config.Flows{On: true, Networks: []string{"umbrella"}}, "/flows/acme", 409, "flows of Network acme are not sampled"},
-		"of others' pods":   {config.Flows{On: true, Networks: []string{"umbrella"}}, "/namespaces/acme/podflows", 409, "flows of Network acme are not sampled"},
+		"off": {
+			config.Flows{},
+			"/flows/acme",
+			409, `flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig cluster`,
+		},
+		"of others": {
+			config.Flows{On: true, Networks: []string{"umbrella"}}, "/flows/acme", 409, "flows of Network acme are not sampled",
+		},
+		"of others' pods": {
+			config.Flows{On: true, Networks: []string{"umbrella"}}, "/namespaces/acme/podflows", 409, "flows of Network acme are not sampled",
+		},
 		"the control":       {config.Flows{On: true, Networks: []string{"acme"}}, "/flows/acme", 200, `"end"`},
 		"off, of the whole": {config.Flows{}, "/flows", 409, "is Off"},
 	} {
 		w.settings.Flows = c.flows
-		if code, text := w.ask(t, w.client, "jo", c.path); code != c.code || !strings.Contains(text, c.says) || strings.Contains(text, "umbrella") {
+		if code, text := w.ask(t, w.client, "jo", c.path); code != c.code || !strings.Contains(text, c.says) ||
+			strings.Contains(text, "umbrella") {
 			t.Errorf("%s: %d %s", name, code, text)
 		}
 	}
@@ -289,7 +312,8 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 // follow begins to follow, and gives a function that waits for a line.
 func (w *flowWorld) follow(t *testing.T, user, network string) (next func(func(api.FlowLine) bool) api.FlowLine, lines *bufio.Scanner) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/apis/inspect.atoll.dev/v1alpha1/flows?watch=true&network="+network, http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		w.URL+"/apis/inspect.atoll.dev/v1alpha1/flows?watch=true&network="+network, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +387,8 @@ func TestFollowersAreToldOfNodes(t *testing.T) {
 	clear(w.down)
 	w.mu.Unlock()
 	w.comes <- w.flow("acme", 9, "drop")
-	if l := next(func(l api.FlowLine) bool { return l.Silent != nil || l.Flow != nil }); l.Silent == nil || *l.Silent != (api.SilentNode{Node: "n1"}) {
+	if l := next(func(l api.FlowLine) bool { return l.Silent != nil || l.Flow != nil }); l.Silent == nil ||
+		*l.Silent != (api.SilentNode{Node: "n1"}) {
 		t.Errorf("when it is back he is told %+v", l)
 	}
 	if l := next(func(l api.FlowLine) bool { return l.Flow != nil }); l.Flow.Network != "acme" {
@@ -377,8 +402,8 @@ func TestFollowersAreToldOfNodes(t *testing.T) {
 	}
 }
 
-// TestFollowersAreRenewed: who has followed as long as one may is told to ask again, and hears again from agents what was told meanwhile. Where an agent ends first, who follows does not
-// notice: what it tells again is told once.
+// TestFollowersAreRenewed: who has followed as long as one may is told to ask again, and hears again from agents what was told
+// meanwhile. Where an agent ends first, who follows does not notice: what it tells again is told once.
 func TestFollowersAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)
@@ -401,7 +426,9 @@ func TestFollowersAreRenewed(t *testing.T) {
 		t.Errorf("an agent is asked %+v", q)
 	}
 	w.mu.Unlock()
-	for _, bad := range []string{"/flows?watch=true&network=acme&again=31s", "/flows?network=acme&again=3s", "/flows?watch=true&network=acme&again=soon"} {
+	for _, bad := range []string{
+		"/flows?watch=true&network=acme&again=31s", "/flows?network=acme&again=3s", "/flows?watch=true&network=acme&again=soon",
+	} {
 		if status, text := w.ask(t, w.client, "jo", bad); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, status, text)
 		}

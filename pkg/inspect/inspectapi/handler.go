@@ -82,7 +82,8 @@ func (h *handler) mux() http.Handler {
 	return mux
 }
 
-// discovery tells whoever is known which resources there are, as the API server itself does. It takes no turn: without it no client finds anything here.
+// discovery tells whoever is known which resources there are, as the API server itself does. It takes no turn: without it no
+// client finds anything here.
 func (h *handler) discovery(value any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := h.identify(r); err != nil {
@@ -191,8 +192,9 @@ func forbidden(who access.User, what attributes) error {
 	if what.subresource != "" {
 		resource += "/" + what.subresource
 	}
-	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: what.resource}, what.name,
-		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.Name, what.verb, resource, group, where)) //nolint:staticcheck // It is Kubernetes' own sentence.
+	//nolint:staticcheck // It is Kubernetes' own sentence.
+	err := fmt.Errorf("User %q cannot %s resource %q in API group %q %s", who.Name, what.verb, resource, group, where)
+	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: what.resource}, what.name, err)
 }
 
 func groupResource(resource string) schema.GroupResource {
@@ -249,7 +251,10 @@ func write(w http.ResponseWriter, status int, value any) {
 
 func apiGroup() meta.APIGroup {
 	version := meta.GroupVersionForDiscovery{GroupVersion: api.GroupVersion().String(), Version: api.Version}
-	return meta.APIGroup{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: api.GroupName, Versions: []meta.GroupVersionForDiscovery{version}, PreferredVersion: version}
+	return meta.APIGroup{
+		TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: api.GroupName, Versions: []meta.GroupVersionForDiscovery{version},
+		PreferredVersion: version,
+	}
 }
 
 func (h *handler) apiResources() meta.APIResourceList {

@@ -35,7 +35,8 @@ import (
 func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	r := spec.ResourceAttributes
 	if r.Group == "networking.k8s.io" || r.Group == "policy.networking.k8s.io" {
-		return r.Verb == "create" && (spec.User == "operator" || spec.User != "viewer" && r.Resource == "networkpolicies" && r.Namespace == "acme")
+		return r.Verb == "create" &&
+			(spec.User == "operator" || spec.User != "viewer" && r.Resource == "networkpolicies" && r.Namespace == "acme")
 	}
 	if r.Group != api.GroupName || r.Version != api.Version {
 		return false
@@ -52,10 +53,12 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 		return r.Resource == "nodes" && r.Subresource == "proxy" && r.Verb == "get"
 	case "ed", "eve":
 		// They may edit the namespace; eve may not see its flows.
-		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") && r.Namespace == "acme"
+		return (r.Resource == "policytrials" || r.Resource == "explanations" || r.Resource == "podflows" && spec.User == "ed") &&
+			r.Namespace == "acme"
 	case "val", "vic":
 		// They have the role view: val in the namespace acme, vic in umbrella, too.
-		return slices.Contains([]string{"pods", "explanations", "podflows"}, r.Resource) && r.Subresource == "" && (r.Namespace == "acme" || r.Namespace == "umbrella" && spec.User == "vic")
+		return slices.Contains([]string{"pods", "explanations", "podflows"}, r.Resource) && r.Subresource == "" &&
+			(r.Namespace == "acme" || r.Namespace == "umbrella" && spec.User == "vic")
 	case "pinging":
 		return r.Resource == "pods" && r.Subresource == "ping"
 	case "viewer":
@@ -65,7 +68,8 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 		if r.Resource == api.ResourceFlows && r.Verb == "watch" || r.Resource == api.ResourcePodFlows && r.Namespace == "acme" {
 			return true
 		}
-		return r.Verb == "list" && about || r.Verb == "get" && about && r.Name == "acme" || (r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
+		return r.Verb == "list" && about || r.Verb == "get" && about && r.Name == "acme" ||
+			(r.Resource == "pods" || r.Resource == "explanations" || r.Resource == "policytrials") && r.Namespace == "acme"
 	}
 	return false
 }
@@ -106,14 +110,17 @@ func newWorldOf(t *testing.T, root func(*handler) http.Handler) *world {
 	certificate, bundle := frontProxy(t, "front-proxy-client")
 	authn := newAuthenticator(client, slog.New(slog.DiscardHandler))
 	f, err := parseFront(map[string]string{
-		"requestheader-client-ca-file": bundle, "requestheader-allowed-names": `["front-proxy-client"]`, "requestheader-username-headers": `["X-Remote-User"]`,
-		"requestheader-group-headers": `["X-Remote-Group"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+		"requestheader-client-ca-file": bundle, "requestheader-allowed-names": `["front-proxy-client"]`,
+		"requestheader-username-headers": `["X-Remote-User"]`,
+		"requestheader-group-headers":    `["X-Remote-Group"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	authn.front.Store(f)
-	h := &handler{answers: w.answers.table(), authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), places: newPlaces()}
+	h := &handler{
+		answers: w.answers.table(), authn: authn, authz: newAuthorizer(client), log: slog.New(slog.DiscardHandler), places: newPlaces(),
+	}
 	w.forget = h.authz.verdicts.Forget
 	w.handler, w.Server = h, httptest.NewUnstartedServer(root(h))
 	w.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
@@ -143,14 +150,17 @@ func frontProxy(t *testing.T, name string) (tls.Certificate, string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // ask is what a user is answered, and the message of a Status.
@@ -221,10 +231,22 @@ func TestWhoMayWhat(t *testing.T) {
 		{"ann", "/topologies", http.StatusForbidden, "is forbidden", false},
 		{"jo", "/namespaces/acme/pods", http.StatusOK, "", true},
 		{"jo", "/namespaces/acme/pods/web", http.StatusOK, "", true},
-		{"jo", "/pods", http.StatusForbidden, `User "jo" cannot list resource "pods" in API group "inspect.atoll.dev" at the cluster scope`, false},
-		{"jo", "/networks/umbrella", http.StatusForbidden, `networks.inspect.atoll.dev "umbrella" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false},
-		{"jo", "/networks/none", http.StatusForbidden, `networks.inspect.atoll.dev "none" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false},
-		{"jo", "/namespaces/umbrella/pods/web", http.StatusForbidden, `User "jo" cannot get resource "pods" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false},
+		{
+			"jo", "/pods", http.StatusForbidden, `User "jo" cannot list resource "pods" in API group "inspect.atoll.dev" at the cluster scope`,
+			false,
+		},
+		{
+			"jo", "/networks/umbrella", http.StatusForbidden,
+			`networks.inspect.atoll.dev "umbrella" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false,
+		},
+		{
+			"jo", "/networks/none", http.StatusForbidden,
+			`networks.inspect.atoll.dev "none" is forbidden: User "jo" cannot get resource "networks" in API group "inspect.atoll.dev" at the cluster scope`, false,
+		},
+		{
+			"jo", "/namespaces/umbrella/pods/web", http.StatusForbidden,
+			`User "jo" cannot get resource "pods" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false,
+		},
 		{"jo", "/clusters/cluster", http.StatusForbidden, "is forbidden", false},
 		{"ann", "/networks", http.StatusForbidden, "is forbidden", false},
 		{"", "/networks", http.StatusUnauthorized, "nobody says who asks", false},
@@ -247,7 +269,8 @@ func TestAListIsCut(t *testing.T) {
 		w := newWorld(t)
 		status, text := w.ask(t, w.client, "jo", "/"+resource)
 		var list meta.PartialObjectMetadataList
-		if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || len(list.Items) != 1 || list.Items[0].Name != "acme" {
+		if err := json.Unmarshal([]byte(text), &list); err != nil || status != http.StatusOK || len(list.Items) != 1 ||
+			list.Items[0].Name != "acme" {
 			t.Errorf("%s: %d %s: %v", resource, status, text, err)
 		}
 		if n := w.reviews.Load(); n != 5 {
@@ -259,8 +282,8 @@ func TestAListIsCut(t *testing.T) {
 	}
 }
 
-// TestNobodyPosesAsTheAPIServer: headers count by the certificate alone.
-// TestAnAnswerThatTakesTooLong: who waits for it is told so by a Status, which is not mistaken for the API server's text where no controller answers.
+// TestNobodyPosesAsTheAPIServer: headers count by the certificate alone. TestAnAnswerThatTakesTooLong: who waits for it is told
+// so by a Status, which is not mistaken for the API server's text where no controller answers.
 func TestAnAnswerThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -278,7 +301,8 @@ func TestAnAnswerThatTakesTooLong(t *testing.T) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	var status meta.Status
-	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || status.Kind != "Status" || status.Reason != meta.StatusReasonServiceUnavailable || int(status.Code) != answer.StatusCode {
+	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || status.Kind != "Status" ||
+		status.Reason != meta.StatusReasonServiceUnavailable || int(status.Code) != answer.StatusCode {
 		t.Errorf("%d %+v, %v", answer.StatusCode, status, err)
 	}
 	if kind := answer.Header.Get("Content-Type"); kind != "application/json" {
@@ -316,7 +340,8 @@ func TestWhoIsNotReadyYet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.answers.err = question.ErrNotRead
-	if status, told := w.ask(t, w.client, "operator", "/networks"); status != http.StatusServiceUnavailable || !strings.Contains(told, "not been read yet") {
+	if status, told := w.ask(t, w.client, "operator", "/networks"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(told, "not been read yet") {
 		t.Errorf("%d %s", status, told)
 	}
 	w.answers.err = errors.New("no")

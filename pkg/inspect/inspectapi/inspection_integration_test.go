@@ -43,11 +43,14 @@ const networksOfTwo = `
 `
 
 func podIn(namespace, name, annotations string) string {
-	return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: %s, annotations: {%s}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}\n---\n", namespace, name, annotations)
+	return fmt.Sprintf(
+		"{apiVersion: v1, kind: Pod, metadata: {namespace: %s, name: %s, annotations: {%s}}, spec: {nodeName: n1, containers: "+
+			"[{name: c, image: i}]}}\n---\n", namespace, name, annotations)
 }
 
-// TestInspection: a real API server hands questions on to us, by the certificate that it trusts, and the command line tells what objects and
-// databases have; each user what RBAC lets him get. Nobody is believed who he says he is. When nobody answers, the command line says so.
+// TestInspection: a real API server hands questions on to us, by the certificate that it trusts, and the command line tells what
+// objects and databases have; each user what RBAC lets him get. Nobody is believed who he says he is. When nobody answers, the
+// command line says so.
 func TestInspection(t *testing.T) {
 	l := newLab(t, true)
 	l.apply(networksOfTwo)
@@ -56,7 +59,8 @@ func TestInspection(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(l.central.Program("ovn-nbctl"))+":"+os.Getenv("PATH"))
 	admin := l.server.Kubeconfig()
 
-	if have := l.kubectl("get", "--raw", "/apis/inspect.atoll.dev/v1alpha1"); !strings.Contains(have, `"networks"`) || !strings.Contains(have, `"pods"`) {
+	if have := l.kubectl("get", "--raw", "/apis/inspect.atoll.dev/v1alpha1"); !strings.Contains(have, `"networks"`) ||
+		!strings.Contains(have, `"pods"`) {
 		t.Errorf("discovery says %s", have)
 	}
 	if have := l.kubectl("get", "networks", "-o", "jsonpath={.items[0].apiVersion}"); have != "atoll.dev/v1alpha1" {
@@ -64,7 +68,10 @@ func TestInspection(t *testing.T) {
 	}
 	l.eventually("the Networks to be Ready, with their pods", func() error {
 		status, out, trouble := l.atoll(admin, "networks")
-		for _, want := range []string{"acme       vpc    acme       Ready   Ready    1      252    10.0.0.0/24", "umbrella   vpc    umbrella   Ready   Ready    1      252    10.0.0.0/24", "default    flat"} {
+		for _, want := range []string{
+			"acme       vpc    acme       Ready   Ready    1      252    10.0.0.0/24",
+			"umbrella   vpc    umbrella   Ready   Ready    1      252    10.0.0.0/24", "default    flat",
+		} {
 			if status != 0 || trouble != "" || !strings.Contains(squeezed(out), squeezed(want)) {
 				return fmt.Errorf("status %d, %s\n%s\nwithout %s", status, trouble, out, want)
 			}
@@ -86,15 +93,18 @@ func TestInspection(t *testing.T) {
 		})
 		return out
 	}
-	tells(admin, 0, []string{"network", "acme"}, "Ready", "Namespaces   acme", "NetworkPolicy/acme/closed", "Logical_Router acme         yes", "Logical_Switch acme/front   yes", "n1     1")
+	tells(admin, 0, []string{"network", "acme"}, "Ready", "Namespaces   acme", "NetworkPolicy/acme/closed", "Logical_Router acme         yes",
+		"Logical_Switch acme/front   yes", "n1     1")
 	tells(admin, 0, []string{"pods", "-n", "acme"}, "acme/web    acme      10.0.0.2   100.64.0.", "acme/lost   acme      -          -")
 	// Nobody runs the node: the first that is missing is its face, which the kubelet reports.
-	tells(admin, 1, []string{"pod", "acme/web"}, "ok        network      acme (vpc)", "ok        northbound   Logical_Switch_Port acme/web", "MISSING   southbound   Port_Binding acme/web is bound by no chassis",
+	tells(admin, 1, []string{"pod", "acme/web"}, "ok        network      acme (vpc)", "ok        northbound   Logical_Switch_Port acme/web",
+		"MISSING   southbound   Port_Binding acme/web is bound by no chassis",
 		"MISSING   node         no atoll-agent has reported from node n1", "NetworkPolicy/acme/closed")
 	tells(admin, 1, []string{"pod", "acme/lost"}, "MISSING   address", "AddressOutsideSubnet", "address 10.9.9.9 is outside of every subnet")
 	tells(admin, 2, []string{"pod", "acme/none"}, "pod acme/none does not exist")
 	tells(admin, 2, []string{"network", "none"}, "Network none does not exist")
-	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1", "3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
+	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1",
+		"3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
 
 	// An answer that rests on rows which change, or are not applied, says so.
 	explain := []string{"explain", "acme/web", "outside", "--port", "80"}
@@ -115,7 +125,8 @@ func TestInspection(t *testing.T) {
 	settled("at first")
 	l.eventually("an explanation to say that rows have changed", func() error {
 		l.nbctl("lsp-set-port-security", "acme/web")
-		if _, out, _ := l.atoll(admin, explain...); !strings.Contains(out, "Changing: ") || !strings.Contains(out, "changed within the last 5 seconds") {
+		if _, out, _ := l.atoll(admin, explain...); !strings.Contains(out, "Changing: ") ||
+			!strings.Contains(out, "changed within the last 5 seconds") {
 			return errors.New(out)
 		}
 		return nil
@@ -126,32 +137,40 @@ func TestInspection(t *testing.T) {
 	tells(admin, 1, explain, "Changing: ovn-northd has not yet brought the last change into the southbound database. Ask again in a moment")
 	l.must(syscall.Kill(l.central.PID("northd"), syscall.SIGCONT))
 	settled("when ovn-northd has followed")
-	sbctl("chassis-add", "c1", "geneve", "192.0.2.1", "--", "set", "Chassis", "c1", "hostname=n1", "--", "create", "Chassis_Private", "name=c1", "nb_cfg=999")
+	sbctl("chassis-add", "c1", "geneve", "192.0.2.1", "--", "set", "Chassis", "c1", "hostname=n1", "--", "create", "Chassis_Private",
+		"name=c1", "nb_cfg=999")
 	tells(admin, 1, explain, "Changing: node n1 has not yet applied the rows of the last change. Ask again in a moment")
 	sbctl("set", "Chassis_Private", "c1", "nb_cfg=1000")
 	settled("when the node has applied them")
 	sbctl("destroy", "Chassis_Private", "c1", "--", "chassis-del", "c1")
 
-	tells(admin, 0, []string{"ipam"}, "acme Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "umbrella Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "- Faces - 100.64.0.0/10")
+	tells(admin, 0, []string{"ipam"}, "acme Subnet front 10.0.0.0/24 256 3 1 252 1 pod", "umbrella Subnet front 10.0.0.0/24 256 3 1 252 1 pod",
+		"- Faces - 100.64.0.0/10")
 	tells(admin, 0, []string{"ipam", "acme"}, "10.0.0.2 pod acme/web Subnet n1 2", "10.0.0.1 router acme Subnet")
-	tells(admin, 0, []string{"ipam", "system:cluster"}, "pod acme/web Faces n1", "pod umbrella/web Faces n1", "Block n1 100.64.0.0/23 512 2 2 508 2 pods")
+	tells(admin, 0, []string{"ipam", "system:cluster"}, "pod acme/web Faces n1",
+		"pod umbrella/web Faces n1", "Block n1 100.64.0.0/23 512 2 2 508 2 pods")
 	tells(admin, 2, []string{"ipam", "none"}, "Network none does not exist")
 	// Two Networks have the same addresses, and nothing is wrong with that.
 	tells(admin, 0, []string{"ipam", "check"}, "0 findings, of")
-	tells(admin, 0, []string{"topology"}, "3 Networks, 2 tenants, 2 pods on 1 node", "acme (vpc, Ready): 1 pod on n1 1", "switch umbrella/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
-	tells(admin, 0, []string{"topology", "acme", "-o", "dot"}, "digraph atoll {", `"acme" [label="acme\ntenant acme, vpc, Ready\nfront 10.0.0.0/24, 1 pod`)
+	tells(admin, 0, []string{"topology"}, "3 Networks, 2 tenants, 2 pods on 1 node", "acme (vpc, Ready): 1 pod on n1 1",
+		"switch umbrella/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
+	tells(admin, 0, []string{"topology", "acme", "-o", "dot"},
+		"digraph atoll {", `"acme" [label="acme\ntenant acme, vpc, Ready\nfront 10.0.0.0/24, 1 pod`)
 	// Somebody puts ports into switches of both.
 	for switchOf, port := range map[string]string{"acme/front": "ghost", "umbrella/front": "spook"} {
 		_, err := l.central.NBCtl(t.Context(), "lsp-add", switchOf, port, "--", "lsp-set-addresses", port, "0a:58:0a:00:00:63 10.0.0.77")
 		l.must(err)
 	}
 	const leaked = "Leak acme 10.0.0.77 Logical_Switch_Port/ghost"
-	tells(admin, 1, []string{"ipam", "check", "--settle", "1s"}, leaked, "Next: remove it: ovn-nbctl lsp-del ghost", "Leak umbrella 10.0.0.77 Logical_Switch_Port/spook", "2 findings")
+	tells(admin, 1, []string{"ipam", "check", "--settle", "1s"}, leaked, "Next: remove it: ovn-nbctl lsp-del ghost",
+		"Leak umbrella 10.0.0.77 Logical_Switch_Port/spook", "2 findings")
 
 	t.Run("flows", func(*testing.T) { l.flows(admin) })
 	t.Run("a tenant's admin sees his own", func(t *testing.T) {
 		jo := l.kubeconfigOf("jo")
-		for kind, args := range map[string][]string{"ipam": {"ipam"}, "ipamcheck": {"ipam", "check", "--settle", "0s"}, "topology": {"topology"}} {
+		for kind, args := range map[string][]string{
+			"ipam": {"ipam"}, "ipamcheck": {"ipam", "check", "--settle", "0s"}, "topology": {"topology"},
+		} {
 			status := 0
 			if kind == "ipamcheck" {
 				status = 1 // There is the leak.
@@ -161,7 +180,8 @@ func TestInspection(t *testing.T) {
 			}
 		}
 		tells(jo, 0, []string{"ipam", "acme"}, "10.0.0.2 pod acme/web Subnet n1")
-		if out := tells(jo, 1, []string{"ipam", "check", "--settle", "0s"}, leaked, "1 finding, of"); strings.Contains(out, "umbrella") || strings.Contains(out, "spook") {
+		if out := tells(jo, 1, []string{"ipam", "check", "--settle", "0s"}, leaked, "1 finding, of"); strings.Contains(out, "umbrella") ||
+			strings.Contains(out, "spook") {
 			t.Errorf("of what is wrong he is told %s", out)
 		}
 		tells(jo, 1, []string{"ipam", "check", "acme", "--settle", "0s"}, leaked)
@@ -177,7 +197,8 @@ func TestInspection(t *testing.T) {
 		// Nobody runs the node, so that his pod sends nothing; of what he may not ask about he is not even told whether it is there.
 		const unbound = "no node has bound the port of pod acme/web"
 		tells(admin, 1, []string{"explain", "umbrella/web", "acme/web", "--port", "80"}, "no node has bound the port of pod umbrella/web")
-		tells(admin, 1, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, unbound, "Rows underneath:", "Logical_Switch_Port acme/web")
+		tells(admin, 1, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, unbound, "Rows underneath:",
+			"Logical_Switch_Port acme/web")
 		tells(jo, 1, []string{"explain", "acme/web", "outside", "--port", "80"}, unbound, "Next: kubectl describe pod -n acme web")
 		tells(jo, 2, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, "is forbidden")
 		notHis := map[string]string{}
@@ -185,10 +206,13 @@ func TestInspection(t *testing.T) {
 			_, _, trouble := l.atoll(jo, "explain", "acme/web", name+"/web", "--port", "80")
 			notHis[name] = strings.ReplaceAll(trouble, name, "X")
 		}
-		if notHis["umbrella"] != notHis["nobody"] || !strings.Contains(notHis["nobody"], "you may not ask about pods and Services of namespace X") {
+		if notHis["umbrella"] != notHis["nobody"] ||
+			!strings.Contains(notHis["nobody"], "you may not ask about pods and Services of namespace X") {
 			t.Errorf("of what is not his he is told %q", notHis)
 		}
-		for _, args := range [][]string{{"network", "X"}, {"ipam", "X"}, {"ipam", "check", "X"}, {"topology", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"}} {
+		for _, args := range [][]string{
+			{"network", "X"}, {"ipam", "X"}, {"ipam", "check", "X"}, {"topology", "X"}, {"pod", "X/web"}, {"pods", "-n", "X"},
+		} {
 			told := map[string]string{}
 			for _, name := range []string{"umbrella", "nobody"} {
 				asked := append([]string(nil), args...)
@@ -233,8 +257,10 @@ func TestInspection(t *testing.T) {
 		tells(admin, 1, []string{"topology"}, "does not answer", "switch acme/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
 		tells(admin, 1, []string{"status"}, "the API inspect.atoll.dev does not answer", "Node/n1")
 		tells(admin, 1, []string{"pod", "acme/web"}, "without OVN's databases", "?         northbound")
-		tells(admin, 2, []string{"nbctl", "show"}, "connect to the northbound database: ", "kubectl describe apiservice v1alpha1.inspect.atoll.dev")
-		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ", "--nb-address")
+		tells(admin, 2, []string{"nbctl", "show"}, "connect to the northbound database: ",
+			"kubectl describe apiservice v1alpha1.inspect.atoll.dev")
+		tells(admin, 2, []string{"explain", "acme/web", "umbrella/web", "--port", "80"}, "does not answer", "acme/web: ", "umbrella/web: ",
+			"--nb-address")
 	})
 }
 
@@ -246,7 +272,8 @@ func (l *lab) directly(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	ask := func(change func(http.Header)) (int, error) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+l.address+"/apis/inspect.atoll.dev/v1alpha1/networks/umbrella", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"https://"+l.address+"/apis/inspect.atoll.dev/v1alpha1/networks/umbrella", nil)
 		if err != nil {
 			return 0, err
 		}
@@ -263,7 +290,8 @@ func (l *lab) directly(t *testing.T) {
 		if _, err := admin.CoreV1().ServiceAccounts("acme").Get(t.Context(), account, meta.GetOptions{}); err != nil {
 			l.kubectl("create", "serviceaccount", "-n", "acme", account)
 		}
-		review, err := admin.CoreV1().ServiceAccounts("acme").CreateToken(t.Context(), account, &authentication.TokenRequest{}, meta.CreateOptions{})
+		review, err := admin.CoreV1().ServiceAccounts("acme").CreateToken(t.Context(), account, &authentication.TokenRequest{},
+			meta.CreateOptions{})
 		l.must(err)
 		return review.Status.Token
 	}
@@ -272,11 +300,13 @@ func (l *lab) directly(t *testing.T) {
 		change func(http.Header)
 		want   int
 	}{
-		"nobody":                         {func(http.Header) {}, http.StatusUnauthorized},
-		"by headers without certificate": {func(h http.Header) { h.Set("X-Remote-User", "admin"); h.Set("X-Remote-Group", "system:masters") }, http.StatusUnauthorized},
-		"by a token of nobody":           {func(h http.Header) { h.Set("Authorization", "Bearer none") }, http.StatusUnauthorized},
-		"by a token without rights":      {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-nothing")) }, http.StatusForbidden},
-		"by a token with rights":         {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-all")) }, http.StatusOK},
+		"nobody": {func(http.Header) {}, http.StatusUnauthorized},
+		"by headers without certificate": {
+			func(h http.Header) { h.Set("X-Remote-User", "admin"); h.Set("X-Remote-Group", "system:masters") }, http.StatusUnauthorized,
+		},
+		"by a token of nobody":      {func(h http.Header) { h.Set("Authorization", "Bearer none") }, http.StatusUnauthorized},
+		"by a token without rights": {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-nothing")) }, http.StatusForbidden},
+		"by a token with rights":    {func(h http.Header) { h.Set("Authorization", "Bearer "+token("sees-all")) }, http.StatusOK},
 	} {
 		l.eventually(what, func() error {
 			status, err := ask(c.change)

@@ -85,7 +85,8 @@ func aggregating(t testing.TB) *apiserver.Server {
 		// The Service is a name of loopback here, which has no endpoints.
 		"--enable-aggregator-routing=false",
 		"--requestheader-client-ca-file=" + authority.Pair("ca").Cert, "--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + pair.Cert, "--proxy-client-key-file=" + pair.Key,
 	}})
 	if err != nil {
@@ -129,7 +130,9 @@ func (l *lab) apply(objects string) {
 
 // checkNode is the agent of a node on which something differs until it is repaired.
 func (l *lab) checkNode(_ context.Context, _ snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
-	differs := []model.NodeDifference{{Owner: "Network/acme", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"}}
+	differs := []model.NodeDifference{
+		{Owner: "Network/acme", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
+	}
 	switch {
 	case l.mended.Load():
 	case q.Repair:
@@ -230,7 +233,8 @@ func (l *lab) run() {
 func (l *lab) available(status string) {
 	l.t.Helper()
 	l.eventually("the APIService to be available: "+status, func() error {
-		have := l.kubectl("get", "apiservice", announce.APIServiceName(), "-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}{" "}{.status.conditions[?(@.type=="Available")].message}`)
+		have := l.kubectl("get", "apiservice", announce.APIServiceName(),
+			"-o", `jsonpath={.status.conditions[?(@.type=="Available")].status}{" "}{.status.conditions[?(@.type=="Available")].message}`)
 		if !strings.HasPrefix(have, status+" ") {
 			return fmt.Errorf("it says %s", have)
 		}

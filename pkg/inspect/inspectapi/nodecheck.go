@@ -58,7 +58,10 @@ type checker struct {
 }
 
 func newChecker(h *handler, nodes AllNodes, agents CheckAgents) *checker {
-	return &checker{handler: h, nodes: nodes, agents: agents, bounds: defaultCheckBounds(), crowd: turns.New("checks of nodes", turns.Bounds{Every: 32, Each: 8})}
+	return &checker{
+		handler: h, nodes: nodes, agents: agents, bounds: defaultCheckBounds(), crowd: turns.New("checks of nodes",
+			turns.Bounds{Every: 32, Each: 8}),
+	}
 }
 
 // ServeHTTP implements http.Handler.

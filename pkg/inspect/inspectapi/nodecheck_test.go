@@ -46,7 +46,8 @@ func checking(t *testing.T, m *machines, agents CheckAgents, change func(*checkB
 	return w
 }
 
-// TestWhoMayCheckNodes: who may get NodeChecks has agents look, who may update them has them repair, and nobody else has any node asked, nor learns which there are.
+// TestWhoMayCheckNodes: who may get NodeChecks has agents look, who may update them has them repair, and nobody else has any node
+// asked, nor learns which there are.
 func TestWhoMayCheckNodes(t *testing.T) {
 	t.Parallel()
 	m := &machines{names: []string{"n2", "n1"}}
@@ -63,7 +64,9 @@ func TestWhoMayCheckNodes(t *testing.T) {
 		if on.Name == "n2" {
 			return model.NodeCheck{}, &nodeapi.UnreachableError{Node: "n2", Err: errors.New("connection refused")}
 		}
-		return model.NodeCheck{Interfaces: 3, Differences: []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes"}}}, nil
+		return model.NodeCheck{
+			Interfaces: 3, Differences: []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes"}},
+		}, nil
 	}, func(*checkBounds) {})
 	const repair = `{"metadata":{"name":"n1"},"spec":{"repair":true}}`
 	for name, c := range map[string]struct {
@@ -72,21 +75,35 @@ func TestWhoMayCheckNodes(t *testing.T) {
 		says                     string
 		looks, repairs           int32
 	}{
-		"all":                   {"checker", http.MethodGet, "/nodechecks", "", http.StatusOK, `"object":"routes"`, 2, 0},
-		"one":                   {"checker", http.MethodGet, "/nodechecks/n1", "", http.StatusOK, `"interfaces":3`, 1, 0},
-		"one that is away":      {"checker", http.MethodGet, "/nodechecks/n2", "", http.StatusOK, `"silent":"the agent of node n2 cannot be asked`, 1, 0},
+		"all": {"checker", http.MethodGet, "/nodechecks", "", http.StatusOK, `"object":"routes"`, 2, 0},
+		"one": {"checker", http.MethodGet, "/nodechecks/n1", "", http.StatusOK, `"interfaces":3`, 1, 0},
+		"one that is away": {
+			"checker", http.MethodGet, "/nodechecks/n2", "", http.StatusOK, `"silent":"the agent of node n2 cannot be asked`, 1, 0,
+		},
 		"one that is not there": {"checker", http.MethodGet, "/nodechecks/n3", "", http.StatusNotFound, `"n3" not found`, 0, 0},
-		"who may look, repairs": {"checker", http.MethodPut, "/nodechecks/n1", repair, http.StatusForbidden, `User "checker" cannot update resource "nodechecks"`, 0, 0},
-		"who may repair":        {"operator", http.MethodPut, "/nodechecks/n1", repair, http.StatusOK, `"repaired":[{`, 0, 1},
-		"without saying so":     {"operator", http.MethodPut, "/nodechecks/n1", `{"metadata":{"name":"n1"}}`, http.StatusBadRequest, "spec.repair", 0, 0},
-		"under another's name":  {"operator", http.MethodPut, "/nodechecks/n2", repair, http.StatusBadRequest, "spec.repair", 0, 0},
-		"no JSON":               {"operator", http.MethodPut, "/nodechecks/n1", "hello", http.StatusBadRequest, "read the question", 0, 0},
-		"a tenant's admin":      {"jo", http.MethodGet, "/nodechecks", "", http.StatusForbidden, `User "jo" cannot list resource "nodechecks"`, 0, 0},
-		"of one":                {"jo", http.MethodGet, "/nodechecks/n1", "", http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0},
-		"of one that is not":    {"jo", http.MethodGet, "/nodechecks/n3", "", http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0},
-		"he repairs":            {"jo", http.MethodPut, "/nodechecks/n1", repair, http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0},
-		"who may view":          {"viewer", http.MethodGet, "/nodechecks", "", http.StatusForbidden, `User "viewer" cannot list`, 0, 0},
-		"nobody":                {"", http.MethodGet, "/nodechecks", "", http.StatusUnauthorized, "nobody says who asks", 0, 0},
+		"who may look, repairs": {
+			"checker", http.MethodPut, "/nodechecks/n1", repair, http.StatusForbidden, `User "checker" cannot update resource "nodechecks"`, 0, 0,
+		},
+		"who may repair": {"operator", http.MethodPut, "/nodechecks/n1", repair, http.StatusOK, `"repaired":[{`, 0, 1},
+		"without saying so": {
+			"operator", http.MethodPut, "/nodechecks/n1", `{"metadata":{"name":"n1"}}`, http.StatusBadRequest, "spec.repair", 0, 0,
+		},
+		"under another's name": {"operator", http.MethodPut, "/nodechecks/n2", repair, http.StatusBadRequest, "spec.repair", 0, 0},
+		"no JSON":              {"operator", http.MethodPut, "/nodechecks/n1", "hello", http.StatusBadRequest, "read the question", 0, 0},
+		"a tenant's admin": {
+			"jo", http.MethodGet, "/nodechecks", "", http.StatusForbidden, `User "jo" cannot list resource "nodechecks"`, 0, 0,
+		},
+		"of one": {
+			"jo", http.MethodGet, "/nodechecks/n1", "", http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0,
+		},
+		"of one that is not": {
+			"jo", http.MethodGet, "/nodechecks/n3", "", http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0,
+		},
+		"he repairs": {
+			"jo", http.MethodPut, "/nodechecks/n1", repair, http.StatusForbidden, `User "jo" cannot get resource "nodechecks"`, 0, 0,
+		},
+		"who may view": {"viewer", http.MethodGet, "/nodechecks", "", http.StatusForbidden, `User "viewer" cannot list`, 0, 0},
+		"nobody":       {"", http.MethodGet, "/nodechecks", "", http.StatusUnauthorized, "nobody says who asks", 0, 0},
 	} {
 		looked.Store(0)
 		repaired.Store(0)
@@ -101,12 +118,14 @@ func TestWhoMayCheckNodes(t *testing.T) {
 	}
 	_, told := w.send(t, w.client, "checker", http.MethodGet, "/nodechecks", "")
 	var list api.NodeCheckList
-	if err := json.Unmarshal([]byte(told), &list); err != nil || len(list.Items) != 2 || list.Items[0].Name != "n1" || list.Items[1].Status.Silent == "" {
+	if err := json.Unmarshal([]byte(told), &list); err != nil || len(list.Items) != 2 || list.Items[0].Name != "n1" ||
+		list.Items[1].Status.Silent == "" {
 		t.Errorf("of all is told %s: %v", told, err)
 	}
 }
 
-// TestAThousandNodesAreChecked: as many at once as may be asked, a node that does not answer holds nobody up, and there is no more in an answer than may be.
+// TestAThousandNodesAreChecked: as many at once as may be asked, a node that does not answer holds nobody up, and there is no
+// more in an answer than may be.
 func TestAThousandNodesAreChecked(t *testing.T) {
 	t.Parallel()
 	m := &machines{}

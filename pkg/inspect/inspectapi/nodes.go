@@ -18,7 +18,8 @@ import (
 // agentTime bounds the making of a connection to a node's socket.
 const agentTime = 10 * time.Second
 
-// nodeConnector connects users to the sockets of nodes' Open vSwitch and OVN. What goes through, the gate beside the socket decides: the agent is told whether a connection may write.
+// nodeConnector connects users to the sockets of nodes' Open vSwitch and OVN. What goes through, the gate beside the socket
+// decides: the agent is told whether a connection may write.
 type nodeConnector struct {
 	*handler
 	nodes  Nodes
@@ -77,7 +78,9 @@ func (c *nodeConnector) admit(w http.ResponseWriter, r *http.Request) (ask, node
 		return ask{}, nodeapi.ConnectQuestion{}, err
 	}
 	query := r.URL.Query()
-	q := nodeapi.ConnectQuestion{User: wanted.who.Name, Socket: query.Get(api.NodeSocket), Bridge: query.Get(api.NodeBridge), Write: wanted.writes}
+	q := nodeapi.ConnectQuestion{
+		User: wanted.who.Name, Socket: query.Get(api.NodeSocket), Bridge: query.Get(api.NodeBridge), Write: wanted.writes,
+	}
 	if err := q.Check(); err != nil {
 		return ask{}, q, apierrors.NewBadRequest(err.Error())
 	}

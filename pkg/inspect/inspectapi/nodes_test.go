@@ -65,7 +65,8 @@ func (w *nodeWorld) connect(t *testing.T, user, node, query string) (net.Conn, e
 	return conn, err
 }
 
-// TestWhoIsConnectedToNodes: RBAC decides before anything is looked up, with a right of its own for those who write; and the agent is told what was decided.
+// TestWhoIsConnectedToNodes: RBAC decides before anything is looked up, with a right of its own for those who write; and the
+// agent is told what was decided.
 func TestWhoIsConnectedToNodes(t *testing.T) {
 	t.Parallel()
 	w := newNodeWorld(t, defaultBounds())
@@ -81,11 +82,17 @@ func TestWhoIsConnectedToNodes(t *testing.T) {
 		{"looker", "n1", "socket=database&write=true", 403, `User "looker" cannot update resource "nodes/proxy"`, false},
 		{"operator", "n1", "socket=ovs-vswitchd&write=true", 0, "", true},
 		{"looker", "n9", "socket=database", 400, "there is no node n9", true},
-		{"looker", "n1", "socket=ssh", 400, `there is no socket "ssh", only database, openflow, ovs-vswitchd, ovn-controller, ovsdb-server`, false},
+		{
+			"looker", "n1", "socket=ssh", 400, `there is no socket "ssh", only database, openflow, ovs-vswitchd, ovn-controller, ovsdb-server`,
+			false,
+		},
 		{"looker", "n1", "", 400, "there is no socket", false},
 		{"looker", "n1", "socket=openflow&bridge=..%2Fdb", 400, "no name of a bridge", false},
 		// Those who have other rights, and a tenant's admin.
-		{"checker", "n1", "socket=database", 403, `nodes.inspect.atoll.dev "n1" is forbidden: User "checker" cannot get resource "nodes/proxy"`, false},
+		{
+			"checker", "n1", "socket=database", 403, `nodes.inspect.atoll.dev "n1" is forbidden: User "checker" cannot get resource "nodes/proxy"`,
+			false,
+		},
 		{"viewer", "n1", "socket=database", 403, "is forbidden", false},
 		{"jo", "n1", "socket=openflow&bridge=br-int", 403, "is forbidden", false},
 		{"jo", "n9", "socket=ssh", 403, "is forbidden", false},
@@ -105,7 +112,8 @@ func TestWhoIsConnectedToNodes(t *testing.T) {
 				t.Errorf("%s is told %s", c.user, have)
 			}
 			values, _ := url.ParseQuery(c.query)
-			if q == nil || q.User != c.user || q.Socket != values.Get("socket") || q.Bridge != values.Get("bridge") || q.Write != (values.Get("write") == "true") {
+			if q == nil || q.User != c.user || q.Socket != values.Get("socket") || q.Bridge != values.Get("bridge") ||
+				q.Write != (values.Get("write") == "true") {
 				t.Errorf("%s asks for %s: the agent is asked %+v", c.user, c.query, q)
 			}
 			_ = conn.Close()
@@ -116,7 +124,8 @@ func TestWhoIsConnectedToNodes(t *testing.T) {
 			t.Errorf("%s asks for %s of %s: %v; want %d %s; the agent is asked %+v", c.user, c.query, c.node, err, c.status, c.told, q)
 		}
 	}
-	if status, told := w.ask(t, w.client, "looker", "/nodes/n1/proxy?socket=database"); status != http.StatusBadRequest || !strings.Contains(told, "ask for an upgrade") {
+	if status, told := w.ask(t, w.client, "looker", "/nodes/n1/proxy?socket=database"); status != http.StatusBadRequest ||
+		!strings.Contains(told, "ask for an upgrade") {
 		t.Errorf("without an upgrade: %d %s", status, told)
 	}
 	for _, c := range []struct {
@@ -129,7 +138,8 @@ func TestWhoIsConnectedToNodes(t *testing.T) {
 	} {
 		w.fails.Store(&c.err)
 		_, err := w.connect(t, "looker", "n1", "socket=database")
-		if status, _ := errors.AsType[*apierrors.StatusError](err); status == nil || status.ErrStatus.Code != c.status || !strings.Contains(status.Error(), c.err.Error()) {
+		if status, _ := errors.AsType[*apierrors.StatusError](err); status == nil || status.ErrStatus.Code != c.status ||
+			!strings.Contains(status.Error(), c.err.Error()) {
 			t.Errorf("%v is told as %v", c.err, err)
 		}
 	}
@@ -145,7 +155,8 @@ func TestConnectionsToNodesEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.connect(t, "looker", "n1", "socket=database"); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "you have 1 connections to nodes") {
+	if _, err := w.connect(t, "looker", "n1", "socket=database"); !apierrors.IsTooManyRequests(err) ||
+		!strings.Contains(err.Error(), "you have 1 connections to nodes") {
 		t.Errorf("a second one: %v", err)
 	}
 	other, err := w.connect(t, "operator", "n1", "socket=database")

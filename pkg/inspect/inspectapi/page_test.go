@@ -27,7 +27,8 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 		if !strings.HasPrefix(r.URL.Path, "/apis/inspect.atoll.dev/") {
 			to.Header().Set("Content-Type", "application/json")
 			to.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(to, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"he may list no namespaces"}`)
+			_, _ = io.WriteString(to,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"he may list no namespaces"}`)
 			return
 		}
 		request, err := http.NewRequestWithContext(r.Context(), r.Method, w.URL+r.URL.RequestURI(), r.Body)
@@ -49,7 +50,8 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	}))
 	t.Cleanup(front.Close)
 	config := filepath.Join(t.TempDir(), "kubeconfig")
-	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":"` + front.URL + `"}}]}`
+	text :=
+		`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":"` + front.URL + `"}}]}`
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +103,10 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	return func(path string) string { return get(root + path) }
 }
 
-// TestAViewerSeesHisPodsFlows: who has the role view in a namespace sees on the page the flows of its pods, on the map and in the table, and nothing of another tenant's with the same addresses: not by naming his namespace,
-// nor as the other end of a flow of his own, nor when agents tell of everything. The controls are a user who may view both, whose pods are two each, and one who may view no flows.
+// TestAViewerSeesHisPodsFlows: who has the role view in a namespace sees on the page the flows of its pods, on the map and in the
+// table, and nothing of another tenant's with the same addresses: not by naming his namespace, nor as the other end of a flow of
+// his own, nor when agents tell of everything. The controls are a user who may view both, whose pods are two each, and one who
+// may view no flows.
 func TestAViewerSeesHisPodsFlows(t *testing.T) {
 	t.Parallel()
 	for _, leaky := range []bool{false, true} {
@@ -118,7 +122,8 @@ func TestAViewerSeesHisPodsFlows(t *testing.T) {
 		across := flow("acme", "drop")
 		across.Source = netip.MustParseAddr("100.64.0.4")
 		w.kept = map[string][]model.Flow{"n1": {flow("acme", "allow"), flow("umbrella", "allow"), across}, "n2": {flow("umbrella", "drop")}}
-		const acme, others, umbrella, refused, faced = "end/pod/acme/db>end/pod/acme/web allowed", "end/others>end/pod/acme/web dropped", "end/pod/umbrella/db>end/pod/umbrella/web allowed",
+		const acme, others, umbrella, refused, faced = "end/pod/acme/db>end/pod/acme/web allowed", "end/others>end/pod/acme/web dropped",
+			"end/pod/umbrella/db>end/pod/umbrella/web allowed",
 			"end/pod/umbrella/db>end/pod/umbrella/web dropped", "end/pod/umbrella/db>end/pod/acme/web dropped"
 		for _, c := range []struct {
 			user  string
@@ -158,7 +163,8 @@ func TestAViewerSeesHisPodsFlows(t *testing.T) {
 				t.Errorf("%s (agents tell everything: %t) sees %q, %s%s; want %q", c.user, leaky, edges, o.Note, o.Why, want)
 			}
 			// The refusal of a namespace is not told either.
-			pages := text + get("/graph") + get("/flows") + get("/line?from=pod+acme/db&to=pod+acme/web&verdict=allowed") + get("/line?from=pod+umbrella/db&to=pod+umbrella/web&verdict=allowed")
+			pages := text + get("/graph") + get("/flows") + get("/line?from=pod+acme/db&to=pod+acme/web&verdict=allowed") +
+				get("/line?from=pod+umbrella/db&to=pod+umbrella/web&verdict=allowed")
 			if c.user != "eve" && !strings.Contains(pages, "10.0.0.6") && !strings.Contains(pages, "acme/db") {
 				t.Errorf("%s: the pages have nothing of acme: %s", c.user, pages)
 			}

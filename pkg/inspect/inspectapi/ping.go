@@ -69,11 +69,13 @@ func (p *pinger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &lines{w: w, control: http.NewResponseController(w)}
-	p.log.Info("packets are sent from a pod", "user", who.Name, "pod", from, "uid", sender.UID, "node", sender.Node, "protocol", q.Ping.Protocol, "targets", q.Ping.Targets,
+	p.log.Info("packets are sent from a pod", "user", who.Name, "pod", from, "uid", sender.UID, "node", sender.Node, "protocol",
+		q.Ping.Protocol, "targets", q.Ping.Targets,
 		"port", q.Ping.Port, "count", q.Ping.Count)
 	err = p.agents(ctx, sender, q, func(reply ping.Reply) error {
 		return out.write(api.PodPingLine{Reply: &api.PodPingReply{
-			Address: reply.Target.String(), Number: reply.Number, Answered: reply.Answered, Took: meta.Duration{Duration: reply.Took}, Why: reply.Why,
+			Address: reply.Target.String(), Number: reply.Number, Answered: reply.Answered, Took: meta.Duration{Duration: reply.Took},
+			Why: reply.Why,
 		}})
 	})
 	switch {
@@ -94,7 +96,8 @@ func (p *pinger) question(ctx context.Context, asked request, from model.PodKey)
 	}
 	s := in.Spec
 	q := nodeapi.Question{User: asked.who.Name, Account: asked.share, Ping: ping.Spec{
-		Protocol: model.Protocol(s.Protocol), Port: s.Port, Count: s.Count, First: s.First, Size: s.Size, Interval: s.Interval.Duration, Timeout: s.Timeout.Duration,
+		Protocol: model.Protocol(s.Protocol), Port: s.Port, Count: s.Count, First: s.First, Size: s.Size, Interval: s.Interval.Duration,
+		Timeout: s.Timeout.Duration,
 		// Whom is not known before the rest is good.
 		Targets: []netip.Addr{netip.IPv6Loopback()},
 	}}

@@ -60,7 +60,8 @@ func (p *pods) Sending(context.Context, api.ExplanationSpec, question.MayAsk) (*
 	return nil, errors.New("nobody explains here")
 }
 
-// TestPings: RBAC decides by the pod's namespace before anything is looked up, the pod is named to its agent by its UID, and each reply is handed on.
+// TestPings: RBAC decides by the pod's namespace before anything is looked up, the pod is named to its agent by its UID, and each
+// reply is handed on.
 func TestPings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -85,12 +86,14 @@ func TestPings(t *testing.T) {
 	}
 	target := netip.MustParseAddr("10.0.0.9")
 	two := func(each func(ping.Reply) error) error {
-		return errors.Join(each(ping.Reply{Target: target, Number: 1, Answered: true, Took: 1500 * time.Microsecond}), each(ping.Reply{Target: target, Number: 2, Why: "no answer"}))
+		return errors.Join(each(ping.Reply{Target: target, Number: 1, Answered: true, Took: 1500 * time.Microsecond}),
+			each(ping.Reply{Target: target, Number: 2, Why: "no answer"}))
 	}
 	answer = two
 	const mine = "/namespaces/acme/pods/web/ping"
 	status, told := ask("jo", mine, "10.0.0.9")
-	want := `{"reply":{"address":"10.0.0.9","number":1,"answered":true,"took":"1.5ms"}}` + "\n" + `{"reply":{"address":"10.0.0.9","number":2,"answered":false,"why":"no answer"}}` + "\n" + `{"end":true}` + "\n"
+	want := `{"reply":{"address":"10.0.0.9","number":1,"answered":true,"took":"1.5ms"}}` +
+		"\n" + `{"reply":{"address":"10.0.0.9","number":2,"answered":false,"why":"no answer"}}` + "\n" + `{"end":true}` + "\n"
 	if status != http.StatusOK || told != want {
 		t.Errorf("he is told %d: %s\nwant %s", status, told, want)
 	}
@@ -100,8 +103,13 @@ func TestPings(t *testing.T) {
 		says           string
 		looks          bool
 	}{
-		"another's pod":           {"jo", "/namespaces/umbrella/pods/web/ping", "10.0.0.9", http.StatusForbidden, `User "jo" cannot create resource "pods/ping" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false},
-		"another's that is not":   {"jo", "/namespaces/umbrella/pods/none/ping", "10.0.0.9", http.StatusForbidden, `in the namespace "umbrella"`, false},
+		"another's pod": {
+			"jo", "/namespaces/umbrella/pods/web/ping", "10.0.0.9", http.StatusForbidden,
+			`User "jo" cannot create resource "pods/ping" in API group "inspect.atoll.dev" in the namespace "umbrella"`, false,
+		},
+		"another's that is not": {
+			"jo", "/namespaces/umbrella/pods/none/ping", "10.0.0.9", http.StatusForbidden, `in the namespace "umbrella"`, false,
+		},
 		"who may only look":       {"viewer", mine, "10.0.0.9", http.StatusForbidden, `User "viewer" cannot create resource "pods/ping"`, false},
 		"nobody":                  {"", mine, "10.0.0.9", http.StatusUnauthorized, "nobody says who asks", false},
 		"a pod that is not there": {"jo", "/namespaces/acme/pods/none/ping", "10.0.0.9", http.StatusBadRequest, "there is no such pod", true},
@@ -133,7 +141,10 @@ func TestPings(t *testing.T) {
 	if _, told := ask("jo", mine, "10.0.0.9"); !strings.Contains(told, "then it fails") || strings.Contains(told, `"end"`) {
 		t.Errorf("of half an answer is told %s", told)
 	}
-	if status, told := w.send(t, w.client, "jo", http.MethodPost, mine, `{"spec":{"to":"10.0.0.9","protocol":"icmp","count":1000000,"size":56,"interval":"1ns","timeout":"1s"}}`); status != http.StatusBadRequest || !strings.Contains(told, "interval") {
+	if status, told := w.send(t, w.client,
+		"jo", http.MethodPost, mine,
+		`{"spec":{"to":"10.0.0.9","protocol":"icmp","count":1000000,"size":56,"interval":"1ns","timeout":"1s"}}`); status !=
+		http.StatusBadRequest || !strings.Contains(told, "interval") {
 		t.Errorf("a flood: %d, %s", status, told)
 	}
 }

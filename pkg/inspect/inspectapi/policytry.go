@@ -79,7 +79,8 @@ func (h *handler) try(r request) (any, error) {
 	return out, err
 }
 
-// seen are the flows of the last time that have to do with policies, as far as who asks may be told of them: those of their Networks, else those of their namespaces' pods.
+// seen are the flows of the last time that have to do with policies, as far as who asks may be told of them: those of their
+// Networks, else those of their namespaces' pods.
 func (h *handler) seen(r request, tried trial.Tried, since time.Duration) (*trial.TriedFlows, error) {
 	out, q := &trial.TriedFlows{Since: since}, flows.Question{Since: since}
 	networks, err := h.answers.TriedNetworks(tried)
@@ -111,7 +112,8 @@ func (h *handler) seen(r request, tried trial.Tried, since time.Duration) (*tria
 			case err != nil:
 				return nil, err
 			case !may:
-				out.Problem = fmt.Sprintf("you may not see the flows of pods in %s (list podflows.%s there)", cmp.Or(key.Namespace, "all namespaces"), api.GroupName)
+				out.Problem = fmt.Sprintf("you may not see the flows of pods in %s (list podflows.%s there)", cmp.Or(key.Namespace, "all namespaces"),
+					api.GroupName)
 				return out, nil
 			case !slices.Contains(q.Namespaces, key.Namespace):
 				q.Namespaces = append(q.Namespaces, key.Namespace)

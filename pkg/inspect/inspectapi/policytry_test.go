@@ -29,7 +29,9 @@ func TestWhoMayTryWhat(t *testing.T) {
 		{"operator", "/policytrials", `{}`, http.StatusBadRequest, "there is no policy to try", false},
 		{"operator", "/policytrials", unknown, http.StatusBadRequest, "ingres", false},
 		{"operator", "/policytrials", strings.Repeat(" ", maxTrial+1), http.StatusRequestEntityTooLarge, "at most", false},
-		{"viewer", "/policytrials", own, http.StatusForbidden, `cannot create resource "networkpolicies" in API group "networking.k8s.io"`, false},
+		{
+			"viewer", "/policytrials", own, http.StatusForbidden, `cannot create resource "networkpolicies" in API group "networking.k8s.io"`, false,
+		},
 		{"jo", "/policytrials", own, http.StatusForbidden, "policytrials", false},
 		{"jo", "/namespaces/acme/policytrials", own, http.StatusCreated, `"verdict":"1, of acme true, of umbrella false"`, true},
 		{"jo", "/namespaces/acme/policytrials", two, http.StatusForbidden, `in the namespace "umbrella"`, false},
@@ -48,7 +50,8 @@ func TestWhoMayTryWhat(t *testing.T) {
 	}
 }
 
-// TestTrialsLookAtFlows: of the Networks that they have to do with, else of the pods of their namespaces, as far as who tries may be told of them; and the trial goes on where he may not.
+// TestTrialsLookAtFlows: of the Networks that they have to do with, else of the pods of their namespaces, as far as who tries may
+// be told of them; and the trial goes on where he may not.
 func TestTrialsLookAtFlows(t *testing.T) {
 	t.Parallel()
 	const (

@@ -52,7 +52,9 @@ func readOf[O any](of resources.Resource[O], s snapshot.Sources) Read {
 		return work()
 	}
 	return Read{
-		discovery: meta.APIResource{Name: of.Name, SingularName: strings.ToLower(of.Kind), Kind: of.Kind, Namespaced: of.Namespaced, Verbs: meta.Verbs{"get", "list"}},
+		discovery: meta.APIResource{
+			Name: of.Name, SingularName: strings.ToLower(of.Kind), Kind: of.Kind, Namespaced: of.Namespaced, Verbs: meta.Verbs{"get", "list"},
+		},
 		list: func(h *handler, r request) (any, error) {
 			var all []O
 			err := does(h, r, func() (err error) {

@@ -17,7 +17,10 @@ func TestAnswersEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	closed := inspected.ClosedPolicy("red")
-	from := snapshot.Sources{Held: func() (snapshot.Held, error) { return w.HeldOf(), nil }, Settings: func() (config.Settings, error) { return inspected.Explained(), nil }}
+	from := snapshot.Sources{
+		Held:     func() (snapshot.Held, error) { return w.HeldOf(), nil },
+		Settings: func() (config.Settings, error) { return inspected.Explained(), nil },
+	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ask := range map[string]func(context.Context) error{

@@ -27,7 +27,8 @@ const (
 
 // places are those of a handler.
 type places struct {
-	// come are of those who have not been heard to the end, or wait for a turn; turns are of those who are answered, and work of those of them whose answer takes a processor.
+	// come are of those who have not been heard to the end, or wait for a turn; turns are of those who are answered, and work of
+	// those of them whose answer takes a processor.
 	come, turns, work *turns.Turns
 	// bodyTime, turnTime and answerTime are the constants.
 	bodyTime, turnTime, answerTime time.Duration
@@ -35,12 +36,14 @@ type places struct {
 
 func newPlaces() places {
 	return places{
-		come: turns.New("questions", turns.Bounds{Every: 32, Each: 8, Kept: 8}), turns: turns.New("questions", turns.Bounds{Every: 16, Each: 4, Kept: 4}),
+		come: turns.New("questions", turns.Bounds{Every: 32, Each: 8, Kept: 8}), turns: turns.New("questions",
+			turns.Bounds{Every: 16, Each: 4, Kept: 4}),
 		work: newWork(), bodyTime: bodyTime, turnTime: turnTime, answerTime: answerTime,
 	}
 }
 
-// newWork leaves half of the processors to what else runs on the node. Where there are few, there is one for whoever asks, and one for an operator.
+// newWork leaves half of the processors to what else runs on the node. Where there are few, there is one for whoever asks, and
+// one for an operator.
 func newWork() *turns.Turns {
 	return turns.New("explanations and trials", turns.Bounds{Every: max(2, runtime.GOMAXPROCS(0)/2), Each: 1, Kept: 1})
 }
@@ -55,8 +58,8 @@ type request struct {
 	text []byte
 }
 
-// comes finds out who asks, whether they may and what they ask, and takes no turn for it: whoever is slow holds places of their own share alone, and those for
-// a few seconds. Who has a turn, or does not want one, calls left.
+// comes finds out who asks, whether they may and what they ask, and takes no turn for it: whoever is slow holds places of their
+// own share alone, and those for a few seconds. Who has a turn, or does not want one, calls left.
 func (h *handler) comes(w http.ResponseWriter, r *http.Request, most int64, may func(request) error) (out request, left func(), err error) {
 	out = request{Request: r}
 	if out.who, err = h.identify(r); err != nil {
@@ -124,8 +127,9 @@ func (h *handler) working(r request, work func() error) error {
 	return work()
 }
 
-// share is whose places somebody takes: those of a Tenant's namespaces and its admins have them together, who may see the whole cluster has places that are kept, and all others have
-// their own, ServiceAccounts of a namespace together: its admin makes as many as they like, and gives them their rights.
+// share is whose places somebody takes: those of a Tenant's namespaces and its admins have them together, who may see the whole
+// cluster has places that are kept, and all others have their own, ServiceAccounts of a namespace together: its admin makes as
+// many as they like, and gives them their rights.
 func (h *handler) share(ctx context.Context, who access.User) turns.Who {
 	if all, err := h.authz.may(ctx, who, attributes{verb: "get", resource: api.ResourceClusters}); err == nil && all {
 		return turns.Who{Share: countedAs(who.Name), Operator: true}

@@ -80,8 +80,9 @@ func unbounded(every int) *turns.Turns {
 	return turns.New("questions", turns.Bounds{Every: every, Each: every})
 }
 
-// TestOneTenantHoldsNotAllTurns: accounts of many namespaces of a Tenant hold all that they can get, and discovery, an operator and another Tenant are answered. The control is one count for
-// all, in which the operator is refused; discovery takes no turn there, either.
+// TestOneTenantHoldsNotAllTurns: accounts of many namespaces of a Tenant hold all that they can get, and discovery, an operator
+// and another Tenant are answered. The control is one count for all, in which the operator is refused; discovery takes no turn
+// there, either.
 func TestOneTenantHoldsNotAllTurns(t *testing.T) {
 	t.Parallel()
 	for _, mended := range []bool{true, false} {
@@ -112,8 +113,9 @@ func TestOneTenantHoldsNotAllTurns(t *testing.T) {
 	}
 }
 
-// TestWorkLeavesProcessors: however many explain, no more of them work at once than leave half of the processors to what else the controller does, and no more than one of each share. An
-// operator is among them when all others' places are taken. The control has places for all.
+// TestWorkLeavesProcessors: however many explain, no more of them work at once than leave half of the processors to what else the
+// controller does, and no more than one of each share. An operator is among them when all others' places are taken. The control
+// has places for all.
 func TestWorkLeavesProcessors(t *testing.T) {
 	t.Parallel()
 	const many, path, question = 4, "/namespaces/acme/explanations", `{"spec":{"from":"acme/web"}}`
@@ -172,7 +174,8 @@ func TestSlowBodiesHoldNoTurn(t *testing.T) {
 		}
 	}
 	wait.Until(t, wait.Patience, "mallory's bodies to be given up", func() bool { return mallory() == http.StatusCreated })
-	if status, told := w.send(t, w.client, "jo", http.MethodPost, path, `{"spec":{"from":"`+strings.Repeat("x", maxQuestion)+`"}}`); status != http.StatusRequestEntityTooLarge {
+	if status, told := w.send(t, w.client, "jo", http.MethodPost, path,
+		`{"spec":{"from":"`+strings.Repeat("x", maxQuestion)+`"}}`); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("what is too long is answered %d %s", status, told)
 	}
 }
@@ -190,7 +193,8 @@ func TestOneTenantIsNotAllFollowers(t *testing.T) {
 		}
 		follow := func(user, network string) bool {
 			t.Helper()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/apis/inspect.atoll.dev/v1alpha1/flows?watch=true&network="+network, http.NoBody)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				w.URL+"/apis/inspect.atoll.dev/v1alpha1/flows?watch=true&network="+network, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +225,8 @@ func TestOneTenantIsNotAllFollowers(t *testing.T) {
 		}
 		// Who follows keeps nobody from asking once, themselves neither.
 		for _, path := range []string{"/flows/acme", "/namespaces/acme/podflows"} {
-			if status, told := w.ask(t, w.client, account(0), path); status != map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[mended] {
+			if status, told := w.ask(t, w.client, account(0),
+				path); status != map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[mended] {
 				t.Errorf("mended %t: mallory asks for %s: %d %s", mended, path, status, told)
 			}
 		}
@@ -247,13 +252,15 @@ func TestWhoMayAskOfFlowsIsKnownBeforeAPlace(t *testing.T) {
 	asking.Wait()
 }
 
-// TestWhoseShare: the ServiceAccounts of a Tenant's namespaces and its admins are one, who may see the cluster has places that are kept, and others are users or namespaces.
+// TestWhoseShare: the ServiceAccounts of a Tenant's namespaces and its admins are one, who may see the cluster has places that
+// are kept, and others are users or namespaces.
 func TestWhoseShare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.answers.tenants = ofMallory(t)
 	for name, want := range map[string]turns.Who{
-		account(1): {Share: "tenant:mallory", Tenant: true}, account(7): {Share: "tenant:mallory", Tenant: true}, "jo": {Share: "tenant:acme", Tenant: true},
+		account(1): {Share: "tenant:mallory", Tenant: true}, account(7): {Share: "tenant:mallory", Tenant: true},
+		"jo":       {Share: "tenant:acme", Tenant: true},
 		"operator": {Share: "user:operator", Operator: true}, "ann": {Share: "user:ann"},
 		"system:serviceaccount:own:a": {Share: "system:serviceaccount:own"}, "system:serviceaccount:own:b": {Share: "system:serviceaccount:own"},
 	} {

@@ -12,13 +12,14 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// TestAThousandNetworks: whoever may get all is told of a thousand Networks, of their addresses and of what they are made of, within a second, and so is the admin of a tenant who may get one of
-// them, although Kubernetes is asked about each.
+// TestAThousandNetworks: whoever may get all is told of a thousand Networks, of their addresses and of what they are made of,
+// within a second, and so is the admin of a tenant who may get one of them, although Kubernetes is asked about each.
 func TestAThousandNetworks(t *testing.T) {
 	const many, most = 1000, time.Second
 	l := newLab(t, false)
 	var objects strings.Builder
-	objects.WriteString("{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: acme}, spec: {admins: [{kind: User, name: jo}]}}\n---\n")
+	objects.WriteString(
+		"{apiVersion: atoll.dev/v1alpha1, kind: Tenant, metadata: {name: acme}, spec: {admins: [{kind: User, name: jo}]}}\n---\n")
 	objects.WriteString("{apiVersion: atoll.dev/v1alpha1, kind: Network, metadata: {name: acme}, spec: {type: vpc, tenant: acme}}\n---\n")
 	for i := range many - 2 {
 		fmt.Fprintf(&objects, "{apiVersion: atoll.dev/v1alpha1, kind: Network, metadata: {name: network-%d}, spec: {type: vpc}}\n---\n", i)

@@ -25,8 +25,8 @@ type addressCheck struct {
 	found map[string][]api.IPAMFinding
 }
 
-// checks are what is wrong with the addresses of each Network, and of the cluster as a whole, sorted by their names; the cluster is the last. Rows are
-// nil when problem says why they are not known.
+// checks are what is wrong with the addresses of each Network, and of the cluster as a whole, sorted by their names; the cluster
+// is the last. Rows are nil when problem says why they are not known.
 func checks(h snapshot.Held, rows snapshot.Northbound, problem string) []api.IPAMCheck {
 	c := addressCheck{h, HoldingsOf(h), map[string][]api.IPAMFinding{}}
 	checks := []func(){c.checkRanges, c.checkDuplicates, c.checkFaces, c.checkCounts, c.checkGone, c.checkOverlaps}
@@ -49,7 +49,8 @@ func checks(h snapshot.Held, rows snapshot.Northbound, problem string) []api.IPA
 		one.Status.Addresses, one.Status.Problem = int64(len(c.all[name])), problem
 		one.Status.Findings = append([]api.IPAMFinding{}, c.found[name]...)
 		slices.SortFunc(one.Status.Findings, func(a, b api.IPAMFinding) int {
-			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message))
+			return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Object, b.Object),
+				cmp.Compare(a.Message, b.Message))
 		})
 		one.Status.Findings = slices.Compact(one.Status.Findings)
 		out = append(out, one)
@@ -62,7 +63,9 @@ func (c *addressCheck) find(network string, kind api.FindingKind, address, objec
 	if c.Objects.Networks[network] == nil {
 		network = api.ClusterPools
 	}
-	c.found[network] = append(c.found[network], api.IPAMFinding{Kind: kind, Address: address, Object: object, Message: fmt.Sprintf(message, args...), Next: next})
+	c.found[network] = append(c.found[network], api.IPAMFinding{
+		Kind: kind, Address: address, Object: object, Message: fmt.Sprintf(message, args...), Next: next,
+	})
 }
 
 // object names a holder as findings do.
@@ -74,7 +77,8 @@ func anew(o nb.Owner) string {
 	case nb.KindPod:
 		return fmt.Sprintf("make the pod anew: kubectl delete pod -n %s %s", o.Namespace, o.Name)
 	case nb.KindService:
-		return fmt.Sprintf("take its addresses off, and it gets others: kubectl annotate service -n %s %s %s-", o.Namespace, o.Name, model.AnnotationServiceAddresses)
+		return fmt.Sprintf("take its addresses off, and it gets others: kubectl annotate service -n %s %s %s-", o.Namespace, o.Name,
+			model.AnnotationServiceAddresses)
 	case nb.KindNode:
 		return fmt.Sprintf("take its addresses off, and it gets others: kubectl annotate node %s %s-", o.Name, model.AnnotationNode)
 	}
@@ -121,7 +125,8 @@ func (c *addressCheck) checkRanges() {
 			}
 			if !slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a.Address) }) {
 				c.find(name, api.FindingOutOfRange, a.Address.String(), object(a.Owner), anew(a.Owner)+"; or give Network "+name+" the range back",
-					"%s has %s, and Network %q has no %s that holds it: %s", ledger.Describe(a.Owner), a.Address, name, what, listOr(ranges, "there is none"))
+					"%s has %s, and Network %q has no %s that holds it: %s", ledger.Describe(a.Owner), a.Address, name, what,
+					listOr(ranges, "there is none"))
 			}
 		}
 	}
@@ -155,7 +160,8 @@ func (c *addressCheck) duplicate(name string, same []Holding) {
 	// The router stays, whoever came first.
 	same = slices.Clone(same)
 	slices.SortStableFunc(same, func(a, b Holding) int {
-		return cmp.Compare(min(1, len(strings.TrimPrefix(string(a.Owner.Kind), kindRouter))), min(1, len(strings.TrimPrefix(string(b.Owner.Kind), kindRouter))))
+		return cmp.Compare(min(1, len(strings.TrimPrefix(string(a.Owner.Kind), kindRouter))),
+			min(1, len(strings.TrimPrefix(string(b.Owner.Kind), kindRouter))))
 	})
 	if name == api.ClusterPools {
 		for _, a := range same {
@@ -164,7 +170,8 @@ func (c *addressCheck) duplicate(name string, same []Holding) {
 			if held := c.Attachment(c.Objects.Pods[key]); held != nil {
 				network = held.Network
 			}
-			c.find(network, api.FindingDuplicate, a.Address.String(), object(a.Owner), anew(a.Owner), "%s has the face %s, and so has another pod", ledger.Describe(a.Owner), a.Address)
+			c.find(network, api.FindingDuplicate, a.Address.String(), object(a.Owner), anew(a.Owner), "%s has the face %s, and so has another pod",
+				ledger.Describe(a.Owner), a.Address)
 		}
 		return
 	}
@@ -173,7 +180,8 @@ func (c *addressCheck) duplicate(name string, same []Holding) {
 		if a.Owner == first.Owner {
 			continue
 		}
-		c.find(name, api.FindingDuplicate, a.Address.String(), object(a.Owner), anew(a.Owner), "%s has %s, and so has %s", ledger.Describe(a.Owner), a.Address, ledger.Describe(first.Owner))
+		c.find(name, api.FindingDuplicate, a.Address.String(), object(a.Owner), anew(a.Owner),
+			"%s has %s, and so has %s", ledger.Describe(a.Owner), a.Address, ledger.Describe(first.Owner))
 	}
 }
 
@@ -189,7 +197,8 @@ func (c *addressCheck) checkFaces() {
 			if key, is := ledger.PodOf(a.Owner); is {
 				network = c.Attachment(c.Objects.Pods[key]).Network
 			}
-			c.find(network, api.FindingOutOfRange, a.Address.String(), object(a.Owner), anew(a.Owner), "%s has the face %s, which is in no block of node %s: %s",
+			c.find(network, api.FindingOutOfRange, a.Address.String(), object(a.Owner), anew(a.Owner),
+				"%s has the face %s, which is in no block of node %s: %s",
 				ledger.Describe(a.Owner), a.Address, a.node, listOr(n.Assigned.Faces, "it has none"))
 		}
 	}
@@ -201,10 +210,12 @@ func (c *addressCheck) checkFaces() {
 		}
 		for _, block := range n.Assigned.Faces {
 			if c.Pools.Faces != nil && !slices.ContainsFunc(c.Pools.Faces, block.Overlaps) {
-				c.find("", api.FindingOutOfRange, block.String(), "Node/"+name, anew(nb.NodeOwner(name)), "node %s has the block %s, and faces are of %s", name, block, ledger.List(c.Pools.Faces))
+				c.find("", api.FindingOutOfRange, block.String(), "Node/"+name, anew(nb.NodeOwner(name)),
+					"node %s has the block %s, and faces are of %s", name, block, ledger.List(c.Pools.Faces))
 			}
 			if other, taken := owners[block]; taken {
-				c.find("", api.FindingDuplicate, block.String(), "Node/"+name, anew(nb.NodeOwner(name)), "nodes %s and %s have the same block %s", other, name, block)
+				c.find("", api.FindingDuplicate, block.String(), "Node/"+name, anew(nb.NodeOwner(name)), "nodes %s and %s have the same block %s",
+					other, name, block)
 			}
 			owners[block] = name
 		}
@@ -230,7 +241,9 @@ func (c *addressCheck) checkCounts() {
 				}
 			}
 			if used > have {
-				c.find(name, api.FindingLeak, text, "Network/"+name, "a controller that begins anew counts anew: kubectl -n atoll-system delete pod, of the atoll-controller that leads (atoll status names it)",
+				c.find(name, api.FindingLeak, text, "Network/"+name,
+					"a controller that begins anew counts anew: kubectl -n atoll-system delete pod, of the atoll-controller that "+
+						"leads (atoll status names it)",
 					"its status counts %s of %s%s as used, and %d are held", model.Count(int(used), "address"), text, what, have)
 			}
 		}
@@ -259,7 +272,8 @@ func (c *addressCheck) checkGone() {
 		if n != nil {
 			what = "and there is another one of that name now"
 		}
-		c.find(network, api.FindingLeak, ledger.List(addresses), object(o), anew(o), "%s has %s of a former Network %q, %s", ledger.Describe(o), ledger.List(addresses), network, what)
+		c.find(network, api.FindingLeak, ledger.List(addresses), object(o), anew(o), "%s has %s of a former Network %q, %s", ledger.Describe(o),
+			ledger.List(addresses), network, what)
 	}
 	for key, p := range c.Objects.Pods {
 		for _, a := range p.Assigned {

@@ -19,7 +19,8 @@ func addGateways(h snapshot.Held, out Holdings) {
 		network := h.SpaceOf(key.Namespace)
 		for _, a := range g.Held {
 			use := api.UseGateways
-			if n := h.Objects.Networks[network]; n != nil && slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			if n := h.Objects.Networks[network]; n != nil &&
+				slices.ContainsFunc(n.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(a) }) {
 				use = api.UseServices
 			}
 			out.add(network, Holding{a, use, nb.GatewayOwner(key.Namespace, key.Name), "", "", g.Created})

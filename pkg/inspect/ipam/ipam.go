@@ -95,7 +95,8 @@ func ServedBy(h snapshot.Held, n *model.Network) []atoll.SubnetStatus {
 	return shown.Subnets
 }
 
-// list are what is known of addresses, of each Network and of the cluster as a whole, without holders, sorted by their names; the cluster is the last.
+// list are what is known of addresses, of each Network and of the cluster as a whole, without holders, sorted by their names; the
+// cluster is the last.
 func list(h snapshot.Held) []api.IPAM {
 	all := HoldingsOf(h)
 	out := make([]api.IPAM, 0, len(h.Objects.Networks)+1)
@@ -120,7 +121,9 @@ func get(h snapshot.Held, name string) (api.IPAM, bool) {
 		return out, false
 	}
 	for _, held := range all[name] {
-		holder := api.Holder{Address: held.Address.String(), Use: held.use, Kind: string(held.Owner.Kind), Name: ObjectName(held.Owner), Node: held.node}
+		holder := api.Holder{
+			Address: held.Address.String(), Use: held.use, Kind: string(held.Owner.Kind), Name: ObjectName(held.Owner), Node: held.node,
+		}
 		if !held.Since.IsZero() && held.Owner.Kind != kindRouter {
 			holder.Since = &metav1.Time{Time: held.Since.UTC()}
 		}
@@ -148,7 +151,8 @@ func ofNetwork(h snapshot.Held, n *model.Network, all Holdings) api.IPAM {
 	out.Status.Tenant = n.Tenant
 	shown, _ := h.Status(n.Name, n.UID)
 	for _, r := range shown.Subnets {
-		out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseSubnet, Name: r.Name, CIDR: r.CIDR, Gateway: r.Gateway}, r.Used, r.Free, all[n.Name]))
+		out.Status.Pools = append(out.Status.Pools,
+			withCounts(api.AddressPool{Use: api.UseSubnet, Name: r.Name, CIDR: r.CIDR, Gateway: r.Gateway}, r.Used, r.Free, all[n.Name]))
 	}
 	for _, r := range shown.ServiceCIDRs {
 		out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseServices, CIDR: r.CIDR}, r.Used, r.Free, all[n.Name]))
@@ -163,7 +167,8 @@ func ofNetwork(h snapshot.Held, n *model.Network, all Holdings) api.IPAM {
 			reserved = append(reserved, compile.AddrRangeOf(other))
 		}
 		if pool, err := ledger.NewPool(cidr, reserved); err == nil {
-			out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseGateways, CIDR: cidr.String()}, 0, pool.Free(), all[n.Name]))
+			out.Status.Pools = append(out.Status.Pools,
+				withCounts(api.AddressPool{Use: api.UseGateways, CIDR: cidr.String()}, 0, pool.Free(), all[n.Name]))
 		}
 	}
 	return out
@@ -203,7 +208,8 @@ func facePools(h snapshot.Held, all Holdings, blocks bool) api.IPAM {
 		if n := h.Objects.Nodes[name]; n.Assigned != nil {
 			for _, block := range n.Assigned.Faces {
 				if pool, err := ledger.NewPool(block, nil); err == nil {
-					out.Status.Pools = append(out.Status.Pools, withCounts(api.AddressPool{Use: api.UseBlock, Name: name, CIDR: block.String()}, 0, pool.Free(), faces))
+					out.Status.Pools = append(out.Status.Pools,
+						withCounts(api.AddressPool{Use: api.UseBlock, Name: name, CIDR: block.String()}, 0, pool.Free(), faces))
 				}
 			}
 		}

@@ -37,15 +37,21 @@ func TestIPAMGolden(t *testing.T) {
 	if _, there := get(w.Known, "nowhere"); there {
 		t.Error("there is no such Network")
 	}
-	inspected.GoldenValue(t, "ipamchecks-well", api.IPAMCheckList{TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, w.Rows, "")})
-	inspected.GoldenValue(t, "ipamchecks-not-asked", api.IPAMCheckList{TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, nil, notAsked)})
+	inspected.GoldenValue(t, "ipamchecks-well", api.IPAMCheckList{
+		TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, w.Rows, ""),
+	})
+	inspected.GoldenValue(t, "ipamchecks-not-asked", api.IPAMCheckList{
+		TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, nil, notAsked),
+	})
 	w.Plant("ghost", "10.0.0.77", nil)
 	w.Pod("red", "web-1").Assigned[0].Addresses = w.Pod("red", "web-0").Assigned[0].Addresses
-	inspected.GoldenValue(t, "ipamchecks-ill", api.IPAMCheckList{TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, w.Rows, "")})
+	inspected.GoldenValue(t, "ipamchecks-ill", api.IPAMCheckList{
+		TypeMeta: inspected.ListType("IPAMCheckList"), Items: checks(w.Known, w.Rows, ""),
+	})
 }
 
-// TestIPAMFinds: each thing that can be wrong is found, and named with its object. That nothing is found where all is well, with the same addresses in two
-// Networks, is the control.
+// TestIPAMFinds: each thing that can be wrong is found, and named with its object. That nothing is found where all is well, with
+// the same addresses in two Networks, is the control.
 func TestIPAMFinds(t *testing.T) {
 	t.Parallel()
 	prefix := netip.MustParsePrefix
@@ -87,10 +93,15 @@ func TestIPAMFinds(t *testing.T) {
 			w.Tell["red"] = func(s *atoll.NetworkStatus) { s.ServiceCIDRs[0].Used = 1 }
 		}, []string{"red Leak Service/red/web 10.9.0.10"}},
 		"a Network that has gone": {func(w *inspected.AddressWorld) {
-			w.AddPod("blue", "old", "n1").Assigned = []model.Attachment{{Network: "gone", NetworkUID: "gone", Addresses: []netip.Prefix{prefix("10.0.0.9/24")}}}
+			w.AddPod("blue", "old", "n1").Assigned = []model.Attachment{
+				{Network: "gone", NetworkUID: "gone", Addresses: []netip.Prefix{prefix("10.0.0.9/24")}},
+			}
 		}, []string{"system:cluster Leak Pod/blue/old 10.0.0.9"}},
 		"a load balancer of a Service that has gone": {func(w *inspected.AddressWorld) {
-			lb := &nb.LoadBalancer{UUID: "lb", Name: "red/gone", Vips: map[string]string{"10.9.0.99:80": "10.0.0.2:80", "127.0.0.1:1": "10.0.0.2:80"}, ExternalIDs: map[string]string{nb.KeyOwner: "Service/red/gone", nb.KeyNetwork: "red"}}
+			lb := &nb.LoadBalancer{
+				UUID: "lb", Name: "red/gone", Vips: map[string]string{"10.9.0.99:80": "10.0.0.2:80", "127.0.0.1:1": "10.0.0.2:80"},
+				ExternalIDs: map[string]string{nb.KeyOwner: "Service/red/gone", nb.KeyNetwork: "red"},
+			}
 			w.Rows[nb.RefOf(lb)] = lb
 		}, []string{"red Leak Load_Balancer/red/gone 10.9.0.99"}},
 		"two pods of one address": {
@@ -170,7 +181,8 @@ func TestIPAMFinds(t *testing.T) {
 		}, nil},
 		"compatible Networks that conflict": {func(w *inspected.AddressWorld) {
 			w.Tell["red"] = func(s *atoll.NetworkStatus) {
-				s.Compatibility[0].State, s.Compatibility[0].Reason, s.Compatibility[0].Message = "Refused", model.ReasonAddressConflict, "both have 10.0.0.0/24"
+				s.Compatibility[0].State, s.Compatibility[0].Reason, s.Compatibility[0].Message = "Refused", model.ReasonAddressConflict,
+					"both have 10.0.0.0/24"
 			}
 		}, []string{"red Overlap Network/red blue"}},
 		"a compatible Network that waits": {func(w *inspected.AddressWorld) {

@@ -36,8 +36,8 @@ func (c *addressCheck) askedRanges(n *model.Network) (subnets, services []askedR
 	return subnets, services
 }
 
-// checkOverlaps finds ranges that overlap where they must not: in one Network; those of flat Networks, which share one space with nodes and the cluster's
-// Services; and what Networks conflict by that are to be compatible. Two vpc Networks may have the same.
+// checkOverlaps finds ranges that overlap where they must not: in one Network; those of flat Networks, which share one space with
+// nodes and the cluster's Services; and what Networks conflict by that are to be compatible. Two vpc Networks may have the same.
 func (c *addressCheck) checkOverlaps() {
 	const next = "give one of them other addresses: kubectl edit network "
 	var flat []*model.Network
@@ -47,7 +47,8 @@ func (c *addressCheck) checkOverlaps() {
 		for i, a := range list {
 			for _, b := range list[i+1:] {
 				if a.cidr.Overlaps(b.cidr) {
-					c.find(name, api.FindingOverlap, b.cidr.String(), "Network/"+name, next+name, "%s of %s overlaps %s of %s", b.cidr, b.what, a.cidr, a.what)
+					c.find(name, api.FindingOverlap, b.cidr.String(), "Network/"+name, next+name, "%s of %s overlaps %s of %s", b.cidr, b.what, a.cidr,
+						a.what)
 				}
 			}
 		}
@@ -57,7 +58,8 @@ func (c *addressCheck) checkOverlaps() {
 		shown, _ := c.Status(name, n.UID)
 		for _, peer := range shown.Compatibility {
 			if peer.Reason == model.ReasonAddressConflict {
-				c.find(name, api.FindingOverlap, peer.Network, "Network/"+name, next+name, "it is not compatible with Network %q as was asked: %s", peer.Network, peer.Message)
+				c.find(name, api.FindingOverlap, peer.Network, "Network/"+name, next+name, "it is not compatible with Network %q as was asked: %s",
+					peer.Network, peer.Message)
 			}
 		}
 	}
@@ -69,18 +71,21 @@ func (c *addressCheck) checkOverlaps() {
 		for _, r := range subnets {
 			for _, services := range c.Pools.Services {
 				if services.Overlaps(r.cidr) {
-					c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s overlaps %s, the cluster's own range of Services", r.cidr, r.what, services)
+					c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name,
+						"%s of %s overlaps %s, the cluster's own range of Services", r.cidr, r.what, services)
 				}
 			}
 			for _, faces := range c.Pools.Faces {
 				if faces.Overlaps(r.cidr) {
-					c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s overlaps %s, the range of faces", r.cidr, r.what, faces)
+					c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s overlaps %s, the range of faces", r.cidr,
+						r.what, faces)
 				}
 			}
 			for name, node := range c.Objects.Nodes {
 				for _, a := range node.Addresses {
 					if r.cidr.Contains(a) {
-						c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s holds %s, the address of node %s", r.cidr, r.what, a, name)
+						c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s holds %s, the address of node %s",
+							r.cidr, r.what, a, name)
 					}
 				}
 			}
@@ -88,7 +93,8 @@ func (c *addressCheck) checkOverlaps() {
 				others, _ := c.askedRanges(older)
 				for _, other := range others {
 					if other.cidr.Overlaps(r.cidr) {
-						c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name, "%s of %s overlaps another flat Network's range, and flat Networks share one space", r.cidr, r.what)
+						c.find(n.Name, api.FindingOverlap, r.cidr.String(), "Network/"+n.Name, next+n.Name,
+							"%s of %s overlaps another flat Network's range, and flat Networks share one space", r.cidr, r.what)
 					}
 				}
 			}

@@ -13,7 +13,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/plan"
 )
 
-// checkPorts finds ports in Networks' switches that have addresses for nobody that lives, or others than what is written on whom they are for.
+// checkPorts finds ports in Networks' switches that have addresses for nobody that lives, or others than what is written on whom
+// they are for.
 func (c *addressCheck) checkPorts(rows snapshot.Northbound) {
 	for _, row := range rows.Rows(nb.TableLogicalSwitch) {
 		sw, ok := row.(*nb.LogicalSwitch)
@@ -50,7 +51,8 @@ func (c *addressCheck) checkPort(network, sw string, port *nb.LogicalSwitchPort,
 	owner, _ := nb.ParseOwner(port.ExternalIDs[nb.KeyOwner])
 	remove := "remove it: ovn-nbctl lsp-del " + port.Name
 	leak := func(next, who string) {
-		c.find(network, api.FindingLeak, ledger.List(addresses), "Logical_Switch_Port/"+port.Name, next, "port %s of switch %s holds %s for nobody that lives: %s", port.Name, sw, ledger.List(addresses), who)
+		c.find(network, api.FindingLeak, ledger.List(addresses), "Logical_Switch_Port/"+port.Name, next,
+			"port %s of switch %s holds %s for nobody that lives: %s", port.Name, sw, ledger.List(addresses), who)
 		c.taken(network, port, addresses, remove)
 	}
 	var written []netip.Addr
@@ -61,7 +63,8 @@ func (c *addressCheck) checkPort(network, sw string, port *nb.LogicalSwitchPort,
 			return
 		}
 		if p == nil || p.UID != port.ExternalIDs[nb.KeyUID] {
-			leak("does a controller lead? It removes such ports at once: atoll status; and what does atoll check say?", "pod "+ObjectName(owner)+" does not exist, or is another one")
+			leak("does a controller lead? It removes such ports at once: atoll status; and what does atoll check say?",
+				"pod "+ObjectName(owner)+" does not exist, or is another one")
 			return
 		}
 		for _, a := range p.Assigned {
@@ -75,7 +78,8 @@ func (c *addressCheck) checkPort(network, sw string, port *nb.LogicalSwitchPort,
 			return
 		}
 		if n == nil || n.UID != port.ExternalIDs[nb.KeyUID] {
-			leak("does a controller lead? It removes such ports at once: atoll status; and what does atoll check say?", "node "+owner.Name+" does not exist, or is another one")
+			leak("does a controller lead? It removes such ports at once: atoll status; and what does atoll check say?",
+				"node "+owner.Name+" does not exist, or is another one")
 			return
 		}
 		if n.Assigned != nil {
@@ -86,7 +90,8 @@ func (c *addressCheck) checkPort(network, sw string, port *nb.LogicalSwitchPort,
 		return
 	}
 	if !slices.Equal(sorted(written), sorted(addresses)) {
-		c.find(network, api.FindingPortDiffers, ledger.List(addresses), object(owner), "does a controller lead? It writes both: atoll status; and what does atoll check say?",
+		c.find(network, api.FindingPortDiffers, ledger.List(addresses), object(owner),
+			"does a controller lead? It writes both: atoll status; and what does atoll check say?",
 			"%s has %s written on it, and its port in OVN has %s", ledger.Describe(owner), listOr(written, "no address"), ledger.List(addresses))
 	}
 }
@@ -95,7 +100,8 @@ func (c *addressCheck) checkPort(network, sw string, port *nb.LogicalSwitchPort,
 func (c *addressCheck) taken(network string, port *nb.LogicalSwitchPort, addresses []netip.Addr, next string) {
 	for _, a := range c.all[network] {
 		if slices.Contains(addresses, a.Address) {
-			c.find(network, api.FindingDuplicate, a.Address.String(), object(a.Owner), next, "%s has %s, and so has port %s, which is for nobody that lives", ledger.Describe(a.Owner), a.Address, port.Name)
+			c.find(network, api.FindingDuplicate, a.Address.String(), object(a.Owner), next,
+				"%s has %s, and so has port %s, which is for nobody that lives", ledger.Describe(a.Owner), a.Address, port.Name)
 		}
 	}
 }
@@ -112,7 +118,8 @@ func (c *addressCheck) checkBalancers(rows snapshot.Northbound) {
 			continue
 		}
 		owner, _ := nb.ParseOwner(lb.ExternalIDs[nb.KeyOwner])
-		lives := owner.Kind != nb.KindService || c.Unread["services"] || c.Objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}] != nil
+		lives := owner.Kind != nb.KindService || c.Unread["services"] ||
+			c.Objects.Services[model.ServiceKey{Namespace: owner.Namespace, Name: owner.Name}] != nil
 		if isGateway(owner) {
 			lives = gatewayLives(c.Held, owner)
 		}
@@ -133,7 +140,8 @@ func (c *addressCheck) checkBalancers(rows snapshot.Northbound) {
 			}
 		}
 		if len(addresses) > 0 {
-			c.find(lb.ExternalIDs[nb.KeyNetwork], api.FindingLeak, ledger.List(sorted(addresses)), "Load_Balancer/"+lb.Name, "does a controller lead? It removes such rows at once: atoll status; and what does atoll check say?",
+			c.find(lb.ExternalIDs[nb.KeyNetwork], api.FindingLeak, ledger.List(sorted(addresses)), "Load_Balancer/"+lb.Name,
+				"does a controller lead? It removes such rows at once: atoll status; and what does atoll check say?",
 				"load balancer %s has %s for %s, which does not exist", lb.Name, ledger.List(sorted(addresses)), object(owner))
 		}
 	}

@@ -11,9 +11,11 @@ import (
 // pause is the time between two looks.
 const pause = 500 * time.Millisecond
 
-// Settle looks again and again until nothing is found any more that the first look found, or for as long as limit says. What every look has found,
-// it returns: what is on its way goes meanwhile.
-func Settle(ctx context.Context, limit time.Duration, look func(context.Context) ([]api.IPAMCheck, string, error)) ([]api.IPAMCheck, string, error) {
+// Settle looks again and again until nothing is found any more that the first look found, or for as long as limit says. What
+// every look has found, it returns: what is on its way goes meanwhile.
+func Settle(
+	ctx context.Context, limit time.Duration, look func(context.Context) ([]api.IPAMCheck, string, error),
+) ([]api.IPAMCheck, string, error) {
 	deadline := time.Now().Add(limit)
 	all, note, err := look(ctx)
 	for err == nil && slices.ContainsFunc(all, func(c api.IPAMCheck) bool { return len(c.Status.Findings) > 0 }) {

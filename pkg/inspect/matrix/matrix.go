@@ -131,8 +131,8 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Of sends packets between the pods of Networks, and compares what becomes of them with what Explain says. Of a path that could not be tried it says why; its
-// error is that none could. done is told how many of all paths are tried.
+// Of sends packets between the pods of Networks, and compares what becomes of them with what Explain says. Of a path that could
+// not be tried it says why; its error is that none could. done is told how many of all paths are tried.
 func Of(ctx context.Context, r *client.Remote, s Spec, done func(tried, all int)) (Matrix, error) {
 	out := Matrix{Tenant: s.Tenant, Protocol: string(s.Protocol), Port: s.Port}
 	if err := s.Check(); err != nil {
@@ -253,7 +253,8 @@ func (t matrixTrial) lookAtPath(ctx context.Context, p *Path) error {
 		seen, whys = newTally(), nil
 		namespace, name, _ := strings.Cut(p.From, "/")
 		return t.Ping(ctx, model.PodKey{Namespace: namespace, Name: name}, api.PodPingSpec{
-			To: p.To, Protocol: string(s.Protocol), Port: s.Port, Count: 1, First: 1, Size: 56, Interval: meta.Duration{Duration: time.Second}, Timeout: meta.Duration{Duration: s.Timeout},
+			To: p.To, Protocol: string(s.Protocol), Port: s.Port, Count: 1, First: 1, Size: 56, Interval: meta.Duration{Duration: time.Second},
+			Timeout: meta.Duration{Duration: s.Timeout},
 		}, func(reply api.PodPingReply) {
 			seen.count(reply.Address, reply.Answered || t.arrived(p, reply))
 			if why := reply.Address + ": " + reply.Why; reply.Why != "" && !slices.Contains(whys, why) {
@@ -274,8 +275,8 @@ func (t matrixTrial) lookAtPath(ctx context.Context, p *Path) error {
 	return nil
 }
 
-// arrived reports whether a packet that was not answered as it should be came to the pod all the same. Within a Network nobody but the pod refuses: what drops a packet
-// there says nothing. What leaves it, a porthole may refuse.
+// arrived reports whether a packet that was not answered as it should be came to the pod all the same. Within a Network nobody
+// but the pod refuses: what drops a packet there says nothing. What leaves it, a porthole may refuse.
 func (t matrixTrial) arrived(p *Path, reply api.PodPingReply) bool {
 	from, to := t.pods[p.From], t.pods[p.To]
 	return from.Network == to.Network && slices.Contains(to.Addresses, reply.Address) && strings.HasPrefix(reply.Why, "refused:")

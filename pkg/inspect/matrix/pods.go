@@ -81,7 +81,8 @@ func podsOf(ctx context.Context, r *client.Remote, network string) ([]api.Pod, e
 	return slices.DeleteFunc(listed, func(p api.Pod) bool { return p.Status.Network != network }), nil
 }
 
-// sample are at most so many pods, sorted: one of each namespace on each node, then one more of each, so that as many kinds of paths as may be are among theirs.
+// sample are at most so many pods, sorted: one of each namespace on each node, then one more of each, so that as many kinds of
+// paths as may be are among theirs.
 func sample(pods []api.Pod, most int) (out []api.Pod) {
 	type place struct{ namespace, node string }
 	groups := map[place][]api.Pod{}

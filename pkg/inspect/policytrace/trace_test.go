@@ -18,7 +18,9 @@ import (
 )
 
 // traced asks for a trace.
-func traced(w *inspected.World, cluster func() (model.Changes, error), from, to string, protocol model.Protocol, port uint16) (Trace, error) {
+func traced(
+	w *inspected.World, cluster func() (model.Changes, error), from, to string, protocol model.Protocol, port uint16,
+) (Trace, error) {
 	w.T.Helper()
 	q := Query{Protocol: protocol, Port: port}
 	var err error
@@ -130,15 +132,23 @@ func peeredWorld(t *testing.T) *inspected.World {
 	w.Settings.Faces = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}
 	for i, name := range []string{"n1", "n2"} {
 		block := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, byte(2 * i), 0}), 23)
-		w.Objects.Nodes[name] = &model.Node{Name: name, UID: "uid-" + name, Created: time.Unix(1, 0), Assigned: &model.NodeNetwork{NodeUID: "uid-" + name, Faces: []netip.Prefix{block}}}
+		w.Objects.Nodes[name] = &model.Node{
+			Name: name, UID: "uid-" + name, Created: time.Unix(1, 0), Assigned: &model.NodeNetwork{
+				NodeUID: "uid-" + name, Faces: []netip.Prefix{block},
+			},
+		}
 	}
 	w.Objects.Networks["red"].CompatibleWith = []model.CompatiblePeer{{Network: "blue"}}
 	first := w.Objects.Pods[model.PodKey{Namespace: "blue", Name: "web-0"}]
 	first.Labels = map[string]string{"app": "first"}
-	peer := match.Pods{Namespace: "blue", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{"first"}}}}}
+	peer := match.Pods{
+		Namespace: "blue", Labels: match.Selector{Requirements: []match.Requirement{{Key: "app", Op: match.In, Values: []string{"first"}}}},
+	}
 	p := *w.Objects.Policies[model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "db-from-web"}]
 	p.Key.Name, p.UID, p.Log = "db-from-blue", "uid-db-from-blue", false
-	p.Rules = [2][]model.Rule{{{Verdict: model.Allow, Peers: []model.Peer{{Pods: &peer}}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5432, Last: 5432}}}}}
+	p.Rules = [2][]model.Rule{
+		{{Verdict: model.Allow, Peers: []model.Peer{{Pods: &peer}}, Ports: []model.PolicyPort{{Protocol: model.TCP, First: 5432, Last: 5432}}}},
+	}
 	w.Objects.Policies[p.Key] = &p
 	for key, list := range drift.Compile(w.Settings, w.Objects, w.Rows.Rows).Decided.Attachments {
 		w.Objects.Pods[key].Assigned = list
@@ -158,11 +168,16 @@ func TestTraceIntoAnotherNetwork(t *testing.T) {
 		port     uint16
 		verdicts string
 	}{
-		{"blue/web-0", "red/web-1", 5432, "no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress"},
+		{
+			"blue/web-0", "red/web-1", 5432,
+			"no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress",
+		},
 		{"blue/web-1", "red/web-1", 5432, "no rule is about it, and no policy isolates the pod; isolation: no policy allows it"},
 		{"blue/web-0", "red/web-0", 5432, "no rule is about it, and no policy isolates the pod; isolation: no policy allows it"},
 		{"blue/web-0", "red/web-1", 23, "ClusterNetworkPolicy/no-telnet, rule 0 of Egress"},
-		{"blue/web-0", "svc/red/db", 80, "no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress"},
+		{
+			"blue/web-0", "svc/red/db", 80, "no rule is about it, and no policy isolates the pod; NetworkPolicy/red/db-from-blue, rule 0 of Ingress",
+		},
 		{"blue/web-0", "100.64.99.1", 80, "spec.compatibleWith and spec.uses of the two Networks"},
 		{"100.64.99.1", "red/web-1", 5432, "spec.compatibleWith and spec.uses of the two Networks"},
 	} {
@@ -229,10 +244,18 @@ func TestTraceToAnotherNetworksOwnAddress(t *testing.T) {
 		want     []string
 	}{
 		{model.TCP, "blue/web-0", own, 5432, []string{own + ":5432 at " + face + "; " + out + "; " + in}},
-		{model.TCP, "blue/web-0", "red/web-1", 5432, []string{own + ":5432 at " + face + "; " + out + "; " + in, " at " + face + "; " + out + "; " + in}},
+		{
+			model.TCP, "blue/web-0", "red/web-1", 5432, []string{
+				own + ":5432 at " + face + "; " + out + "; " + in, " at " + face + "; " + out + "; " + in,
+			},
+		},
 		{model.TCP, "blue/web-1", own, 5432, []string{own + ":5432 at " + face + "; " + out + "; isolation: no policy allows it"}},
 		{trace.ICMP, "blue/web-0", own, 0, []string{own + " at " + face + "; " + out + "; isolation: no policy allows it"}},
-		{model.TCP, "red/web-0", face, 5432, []string{face + ":5432 at " + own + "; " + out + "; NetworkPolicy/red/db-from-web, rule 0 of Ingress"}},
+		{
+			model.TCP, "red/web-0", face, 5432, []string{
+				face + ":5432 at " + own + "; " + out + "; NetworkPolicy/red/db-from-web, rule 0 of Ingress",
+			},
+		},
 	} {
 		if got := ways(test.protocol, test.from, test.to, test.port); !slices.Equal(got, test.want) {
 			t.Errorf("%s to %s by %s: got %q, want %q", test.from, test.to, test.protocol, got, test.want)
@@ -258,7 +281,10 @@ func TestTraceThatCannotFollow(t *testing.T) {
 		{from: "red/web-0", to: "red/web-0", protocol: "tcp", port: 1, want: "never leaves it"},
 		{from: "10.0.0.2", to: "red/web-0", protocol: "tcp", port: 1, want: "10.0.0.2 is red/web-0: what a pod sends to itself"},
 		{from: "red/web-9", to: "red/web-0", protocol: "tcp", port: 1, want: "pod red/web-9 has no port"},
-		{from: "red/web-0", to: "blue/web-0", protocol: "tcp", port: 1, want: "red/web-0 is in Network red and blue/web-0 in Network blue, whose pods the other's do not reach"},
+		{
+			from: "red/web-0", to: "blue/web-0", protocol: "tcp", port: 1,
+			want: "red/web-0 is in Network red and blue/web-0 in Network blue, whose pods the other's do not reach",
+		},
 		{from: "red/web-0", to: "svc/red/db", protocol: "udp", port: 80, want: "svc/red/db has no udp port 80"},
 		{from: "red/web-0", to: "svc/red/none", protocol: "tcp", port: 80, want: "there is no Service red/none"},
 		{from: "red/web-0", to: "2001:db8::1", protocol: "tcp", port: 80, want: "no IP family in common"},

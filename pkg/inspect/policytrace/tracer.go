@@ -81,8 +81,11 @@ func (t *Tracer) trace(q Query) (Trace, error) {
 		return out, err
 	}
 	switch {
-	case from != nil && to != nil && policyrows.NetworkOf(from) != policyrows.NetworkOf(to) && !t.reaches(from, to) && !t.Rows.Joined(policyrows.NetworkOf(from), policyrows.NetworkOf(to)):
-		return out, fmt.Errorf("%s is in Network %s and %s in Network %s, whose pods the other's do not reach. Next: kubectl get network %s -o jsonpath='{.status.compatibility}'",
+	case from != nil && to != nil && policyrows.NetworkOf(from) != policyrows.NetworkOf(to) && !t.reaches(from, to) &&
+		!t.Rows.Joined(policyrows.NetworkOf(from), policyrows.NetworkOf(to)):
+		return out, fmt.Errorf(
+			"%s is in Network %s and %s in Network %s, whose pods the other's do not reach. Next: kubectl get network %s -o "+
+				"jsonpath='{.status.compatibility}'",
 			q.From, policyrows.NetworkOf(from), q.To, policyrows.NetworkOf(to), policyrows.NetworkOf(to))
 	case from != nil:
 		out.Network = policyrows.NetworkOf(from)
@@ -128,7 +131,8 @@ func (t *Tracer) port(e question.End) (*nb.LogicalSwitchPort, error) {
 	}
 	port := t.Rows.Port(e.Pod.First().PortName())
 	if port == nil {
-		return nil, fmt.Errorf("pod %s has no port in the northbound database. Next: is there such a pod (kubectl get pod -n %s %s), and does atoll check name it?",
+		return nil, fmt.Errorf(
+			"pod %s has no port in the northbound database. Next: is there such a pod (kubectl get pod -n %s %s), and does atoll check name it?",
 			e.Pod, e.Pod.Namespace, e.Pod.Name)
 	}
 	return port, nil
@@ -206,7 +210,8 @@ func (t *Tracer) ways(q Query, from *nb.LogicalSwitchPort, source, target netip.
 	endpoints, known := t.Rows.Balance(from, dialled, q.Protocol)
 	switch {
 	case !known && q.To.Service != (model.ServiceKey{}):
-		return nil, fmt.Errorf("%s has no %s port %d in Network %s. Next: kubectl get service -n %s %s", q.To, q.Protocol, q.Port, policyrows.NetworkOf(from), q.To.Service.Namespace, q.To.Service.Name)
+		return nil, fmt.Errorf("%s has no %s port %d in Network %s. Next: kubectl get service -n %s %s", q.To, q.Protocol, q.Port,
+			policyrows.NetworkOf(from), q.To.Service.Namespace, q.To.Service.Name)
 	case !known:
 		return plain, nil
 	case len(endpoints) == 0:
@@ -284,7 +289,8 @@ func (t *Tracer) follow(q Query, r route, from *nb.LogicalSwitchPort, network st
 
 // reaches reports whether the pod of a port may come into the Network of another, by the rows of that Network.
 func (t *Tracer) reaches(from, to *nb.LogicalSwitchPort) bool {
-	return slices.ContainsFunc(t.Rows.Faces(from), func(face netip.Addr) bool { return t.Rows.Holds(policyrows.NetworkOf(to), compile.FacesTaken, face) })
+	return slices.ContainsFunc(t.Rows.Faces(from),
+		func(face netip.Addr) bool { return t.Rows.Holds(policyrows.NetworkOf(to), compile.FacesTaken, face) })
 }
 
 // beyond finds the pod of another Network to whose face a packet goes, and the packet as it comes there; nil when it comes to none.

@@ -2,8 +2,8 @@ package policytrial
 
 import "errors"
 
-// maxWork bounds what a comparison does: a field in a match that is compared with a packet's is 1 (trace.Database.Bound), and so is anything else that is done as often. It is some seconds of one
-// processor.
+// maxWork bounds what a comparison does: a field in a match that is compared with a packet's is 1 (trace.Database.Bound), and so
+// is anything else that is done as often. It is some seconds of one processor.
 const maxWork = 20_000_000
 
 // lookEvery is after how much work it is looked whether anybody still wants the outcome.

@@ -41,7 +41,9 @@ func Compare(q Question) (Outcome, error) {
 		out.cut(fmt.Sprintf("%d of %d groups of pods were compared", maxKins, len(s.kins)))
 		s.kins = s.kins[:maxKins]
 	}
-	c := &comparison{scope: s, out: &out, ports: map[model.PodKey]*nb.LogicalSwitchPort{}, pairs: map[pair]*rows{}, groups: map[string]*Group{}}
+	c := &comparison{
+		scope: s, out: &out, ports: map[model.PodKey]*nb.LogicalSwitchPort{}, pairs: map[pair]*rows{}, groups: map[string]*Group{},
+	}
 	for at, policies := range map[*side]map[model.PolicyKey]*model.Policy{&c.before: s.before, &c.after: s.after} {
 		at.db, at.policies = compiled(q.Defaults, s.objects(policies)), policies
 		at.db.Bound(s.spend)
@@ -292,7 +294,8 @@ func open(n *model.Network, d model.Direction) bool {
 	return n.Egress != model.EgressNone || n.Infra != model.InfraNone
 }
 
-// toNodes judges what pods of a group receive from nodes, or send to them. A pod's own node reaches it whatever policies say, and is not asked.
+// toNodes judges what pods of a group receive from nodes, or send to them. A pod's own node reaches it whatever policies say, and
+// is not asked.
 func (c *comparison) toNodes(k *kin, m *machines, d model.Direction) error {
 	for _, pod := range k.pods {
 		port := c.ports[pod.Key]

@@ -24,7 +24,13 @@ func costly(shape func(*model.Rule)) policytrial.Question {
 	}
 	var rule model.Rule
 	for i := range 10 {
-		rule.Peers = append(rule.Peers, model.Peer{Pods: &match.Pods{Namespace: "ns0", Labels: match.Selector{Requirements: []match.Requirement{{Key: "own", Op: match.In, Values: []string{fmt.Sprint(10 * i)}}}}}})
+		rule.Peers = append(rule.Peers, model.Peer{
+			Pods: &match.Pods{
+				Namespace: "ns0", Labels: match.Selector{
+					Requirements: []match.Requirement{{Key: "own", Op: match.In, Values: []string{fmt.Sprint(10 * i)}}},
+				},
+			},
+		})
 	}
 	rule.Verdict, rule.AnyPort = model.Allow, true
 	shape(&rule)
@@ -44,8 +50,9 @@ func (l *looks) gone() error {
 	return nil
 }
 
-// TestATrialHasAnEnd: what a policy of an ordinary size can ask of ten pods is more than a processor does in a minute. The work is counted where it is done: it ends at its bound, says so, and tells what
-// was found by then; and it ends soon where nobody wants the outcome any more. The control is a policy that asks little, of which all is compared.
+// TestATrialHasAnEnd: what a policy of an ordinary size can ask of ten pods is more than a processor does in a minute. The work
+// is counted where it is done: it ends at its bound, says so, and tells what was found by then; and it ends soon where nobody
+// wants the outcome any more. The control is a policy that asks little, of which all is compared.
 func TestATrialHasAnEnd(t *testing.T) {
 	t.Parallel()
 	const bound, every = 20_000_000, 4096

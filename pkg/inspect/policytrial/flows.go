@@ -37,10 +37,14 @@ type seenFlows struct {
 	known   map[string]FlowChange
 }
 
-// flows finds of the flows that were seen those that would be stopped, or newly let through: those that would be decided otherwise now, and were decided when they were seen as it would
-// be decided now. Of a pod that has gone, or that who asks may not be told of, nothing is said but that it was not judged.
+// flows finds of the flows that were seen those that would be stopped, or newly let through: those that would be decided
+// otherwise now, and were decided when they were seen as it would be decided now. Of a pod that has gone, or that who asks may
+// not be told of, nothing is said but that it was not judged.
 func (c *comparison) flows() error {
-	s := seenFlows{comparison: c, kinOf: map[model.PodKey]*kin{}, holders: map[place]*model.Pod{}, taken: map[string][]netip.Prefix{}, known: map[string]FlowChange{}}
+	s := seenFlows{
+		comparison: c, kinOf: map[model.PodKey]*kin{}, holders: map[place]*model.Pod{}, taken: map[string][]netip.Prefix{},
+		known: map[string]FlowChange{},
+	}
 	for _, k := range c.kins {
 		for _, key := range k.Pods {
 			s.kinOf[key] = k
@@ -94,7 +98,8 @@ func (s seenFlows) verdictsOf(p path, protocol model.Protocol, f model.Flow) (be
 	return before, after, err
 }
 
-// unsampled is how many pods of a group the change selects that no policy selects now in a direction: what they sent or received so was not sampled at them.
+// unsampled is how many pods of a group the change selects that no policy selects now in a direction: what they sent or received
+// so was not sampled at them.
 func (c *comparison) unsampled(k *kin) int {
 	for _, d := range []model.Direction{model.PolicyIngress, model.PolicyEgress} {
 		if !c.concerns(k, d) || slices.ContainsFunc(policiesOf(c.before.policies), func(p *model.Policy) bool {
@@ -120,8 +125,8 @@ func policiesOf(all map[model.PolicyKey]*model.Policy) (out []*model.Policy) {
 	return out
 }
 
-// pathOf is the way that a flow took, by pods that are to policies as those that it was between. It is nil where no policy has to do with it, and judged is false where that is not
-// known.
+// pathOf is the way that a flow took, by pods that are to policies as those that it was between. It is nil where no policy has to
+// do with it, and judged is false where that is not known.
 func (s seenFlows) pathOf(f model.Flow) (p *path, protocol model.Protocol, judged bool) {
 	switch f.Protocol {
 	case string(model.TCP), string(model.UDP), string(model.SCTP):
@@ -157,7 +162,8 @@ func (s seenFlows) pathOf(f model.Flow) (p *path, protocol model.Protocol, judge
 	return path, protocol, found
 }
 
-// peer is whose the other address was: nobody's where it is outside of what pods have. known is false where it was a pod's that is not there now, or may not be told of.
+// peer is whose the other address was: nobody's where it is outside of what pods have. known is false where it was a pod's that
+// is not there now, or may not be told of.
 func (s seenFlows) peer(f model.Flow, a netip.Addr) (pod *model.Pod, face, known bool) {
 	pod = s.holders[place{f.Network, a}]
 	if pod == nil {

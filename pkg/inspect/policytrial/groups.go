@@ -89,8 +89,11 @@ func asked(key *strings.Builder, labels map[string]string, wanted map[string]boo
 	}
 }
 
-// kins are the groups of some pods, in the order of their first pods. answering are pods that answer for names in place of the cluster's DNS.
-func (a asks) kins(pods []*model.Pod, namespaces map[string]*model.Namespace, answering map[model.PodKey]bool, spend func(int) error) ([]*kin, error) {
+// kins are the groups of some pods, in the order of their first pods. answering are pods that answer for names in place of the
+// cluster's DNS.
+func (a asks) kins(
+	pods []*model.Pod, namespaces map[string]*model.Namespace, answering map[model.PodKey]bool, spend func(int) error,
+) ([]*kin, error) {
 	known := map[string]*kin{}
 	var out []*kin
 	for _, p := range pods {
@@ -113,7 +116,10 @@ func (a asks) kins(pods []*model.Pod, namespaces map[string]*model.Namespace, an
 		a.held(&key, addresses)
 		k := known[key.String()]
 		if k == nil {
-			k = &kin{Group: Group{Kind: Pods, Network: at.Network, Namespace: p.Key.Namespace, Labels: maps.Clone(p.Labels)}, target: targetOf(p, namespaces)}
+			k = &kin{
+				Group: Group{Kind: Pods, Network: at.Network, Namespace: p.Key.Namespace, Labels: maps.Clone(p.Labels)}, target: targetOf(p,
+					namespaces),
+			}
 			known[key.String()] = k
 			out = append(out, k)
 		}

@@ -99,7 +99,8 @@ func (c *comparison) cellsOf(p path) ([]PortSet, error) {
 	return out, nil
 }
 
-// verdicts judges one packet, before and after. Where the ends that the change can concern say the same as before, the others are not asked.
+// verdicts judges one packet, before and after. Where the ends that the change can concern say the same as before, the others are
+// not asked.
 func (c *comparison) verdicts(p path, protocol model.Protocol, port uint16) (before, after Verdict, err error) {
 	sent, received := p.sent, p.received
 	sent.Protocol, sent.Port, received.Protocol, received.Port = protocol, port, protocol, port

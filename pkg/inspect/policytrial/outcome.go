@@ -29,13 +29,15 @@ type Outcome struct {
 	// Selected are how many pods the policies select that would be others, before or after; Waiting those of them that have no address yet,
 	// and are not compared.
 	Selected, Waiting int
-	// Denied and Allowed count paths, and DeniedPairs and AllowedPairs the pairs of groups that they are between. A path is a pair and a protocol.
+	// Denied and Allowed count paths, and DeniedPairs and AllowedPairs the pairs of groups that they are between. A path is a pair
+	// and a protocol.
 	Denied, Allowed           int
 	DeniedPairs, AllowedPairs int
 	// Judged is how many verdicts it took.
 	Judged int
-	// Flows are those that were seen and would be decided otherwise. Unjudged is of how many that is not known: a pod has gone, or somebody else's is at the other end. Unsampled is how
-	// many of the pods that the policies select have no policy yet in a direction, so that nothing was seen at them.
+	// Flows are those that were seen and would be decided otherwise. Unjudged is of how many that is not known: a pod has gone, or
+	// somebody else's is at the other end. Unsampled is how many of the pods that the policies select have no policy yet in a
+	// direction, so that nothing was seen at them.
 	Flows               []FlowChange
 	Unjudged, Unsampled int
 	// Cut says what was not compared, since it would be too much; empty when all was.
@@ -54,7 +56,8 @@ func (o *Outcome) cut(what string) {
 type Change struct {
 	// From begins, To is dialled: each of From and each of To is a pair.
 	From, To []*Group
-	// Family is IPv4 or IPv6, where it is one of them alone; Face: it is about what is dialled by faces, of two Networks that know own addresses, too.
+	// Family is IPv4 or IPv6, where it is one of them alone; Face: it is about what is dialled by faces, of two Networks that know
+	// own addresses, too.
 	Family string
 	Face   bool
 	Ports  []PortSet
@@ -104,8 +107,8 @@ type Group struct {
 	Labels    map[string]string
 	// Nodes are their names, sorted.
 	Nodes []string
-	// CIDR and Except are those of Outside: the addresses within the one that are in none of the others. A CIDR without bits: any other address of
-	// its family.
+	// CIDR and Except are those of Outside: the addresses within the one that are in none of the others. A CIDR without bits: any
+	// other address of its family.
 	CIDR   netip.Prefix
 	Except []netip.Prefix
 	// Dialled are the addresses and ports of Names and API.

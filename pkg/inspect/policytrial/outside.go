@@ -22,8 +22,8 @@ func somewhere(v4 bool) netip.Addr {
 	return netip.MustParseAddr("2001:db8:7777::77")
 }
 
-// regions divide the addresses of an IP family by prefixes: one region is in the same prefixes. Addresses that others have, prefixes too, are in
-// none; a region that has no more is left out.
+// regions divide the addresses of an IP family by prefixes: one region is in the same prefixes. Addresses that others have,
+// prefixes too, are in none; a region that has no more is left out.
 func regions(network string, v4 bool, prefixes, others []netip.Prefix, spend func(int) error) ([]*region, error) {
 	all := netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	if v4 {

@@ -33,7 +33,8 @@ func (s PortSet) Whole() bool {
 
 // Has reports whether a port of a protocol is among it.
 func (s PortSet) Has(protocol model.Protocol, port uint16) bool {
-	return s.Protocol == protocol && (protocol == trace.ICMP || slices.ContainsFunc(s.Ranges, func(r Range) bool { return r.First <= port && port <= r.Last }))
+	return s.Protocol == protocol &&
+		(protocol == trace.ICMP || slices.ContainsFunc(s.Ranges, func(r Range) bool { return r.First <= port && port <= r.Last }))
 }
 
 // rest are the ports of the protocol that are not among it.

@@ -125,8 +125,8 @@ func (s *scope) relevant(all map[model.PolicyKey]*model.Policy) map[model.Policy
 	return out
 }
 
-// doors are the Services that rules may mean by others' names: the cluster's DNS, the Kubernetes API, and those that answer for names in the
-// Networks that are near.
+// doors are the Services that rules may mean by others' names: the cluster's DNS, the Kubernetes API, and those that answer for
+// names in the Networks that are near.
 func (s *scope) doors() map[model.ServiceKey]bool {
 	out := map[model.ServiceKey]bool{s.q.Defaults.DNS: true, networks.APIService(): true}
 	for name := range s.near {
@@ -154,7 +154,8 @@ func (s *scope) answering() map[model.PodKey]bool {
 // objects are those that are compiled: all but pods, policies and Services that can make no difference.
 func (s *scope) objects(policies map[model.PolicyKey]*model.Policy) model.Changes {
 	all, out := s.q.Objects, model.NewChanges()
-	out.Networks, out.Tenants, out.Namespaces, out.Nodes, out.Reports, out.Policies = all.Networks, all.Tenants, all.Namespaces, all.Nodes, all.Reports, policies
+	out.Networks, out.Tenants, out.Namespaces, out.Nodes, out.Reports, out.Policies = all.Networks, all.Tenants, all.Namespaces, all.Nodes,
+		all.Reports, policies
 	doors := s.doors()
 	for key := range doors {
 		if service := all.Services[key]; service != nil {
@@ -187,8 +188,8 @@ func (s *scope) concerns(k *kin, d model.Direction) bool {
 	})
 }
 
-// taken are addresses that are somebody's whom a Network's pods know by another name: its own pods', those of pods of others by their faces, nodes', and
-// what stands for the DNS and the API.
+// taken are addresses that are somebody's whom a Network's pods know by another name: its own pods', those of pods of others by
+// their faces, nodes', and what stands for the DNS and the API.
 func (s *scope) taken(n *model.Network) (out []netip.Prefix) {
 	layout, _ := compile.Plan(*n, compile.Cluster{DefaultSubnet: s.q.Defaults.Subnet, Services: s.q.Defaults.Services})
 	for _, r := range layout.Ranges() {

@@ -19,7 +19,8 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *Error) Unwrap() error { return e.Err }
 
-// MayAsk reports whether who asks may ask about pods of a namespace. Its error is that nobody knows. Nil: about all of them, and about what belongs to nobody.
+// MayAsk reports whether who asks may ask about pods of a namespace. Its error is that nobody knows. Nil: about all of them, and
+// about what belongs to nobody.
 type MayAsk func(namespace string) (bool, error)
 
 // ParseQuestion reads a question as it is posted.
@@ -44,7 +45,8 @@ type AmbiguousError struct {
 
 // Error implements error.
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s is the address of %s. Next: say which Network with --network, or name the pod", e.Address, strings.Join(e.Holders, ", and of "))
+	return fmt.Sprintf("%s is the address of %s. Next: say which Network with --network, or name the pod", e.Address,
+		strings.Join(e.Holders, ", and of "))
 }
 
 // AbsentError is that of an object that is not there.

@@ -24,7 +24,8 @@ func Next(err error) string {
 			return "kubectl auth can-i --list says what you may, and docs/cli.md which role a command needs"
 		case apierrors.IsUnauthorized(err):
 			return "kubectl auth whoami: the API server does not know who you are"
-		case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		case apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err), apierrors.IsTimeout(err),
+			apierrors.IsServerTimeout(err):
 			return "atoll status"
 		}
 	}

@@ -35,7 +35,8 @@ func (q Question) Check() error {
 		return fmt.Errorf("%s begins no connections: ask from a pod, a node, an address or %s", q.From, OutsideWord)
 	case q.From == q.To && !q.From.Address.IsValid():
 		return fmt.Errorf("%s: both ends are the same, and what is sent to itself never leaves it", q.From)
-	case q.From.Outside && (q.To.Outside || q.To.Name != "" || q.To.Node != ""), q.From.Node != "" && (q.To.Outside || q.To.Name != "" || q.To.Node != ""):
+	case q.From.Outside && (q.To.Outside || q.To.Name != "" || q.To.Node != ""),
+		q.From.Node != "" && (q.To.Outside || q.To.Name != "" || q.To.Node != ""):
 		return fmt.Errorf("from %s to %s: nothing of Atoll's is on that way; one end must be a pod or a Service", q.From, q.To)
 	case q.Network != "" && !q.From.Address.IsValid() && !q.To.Address.IsValid():
 		return errors.New("--network says whose an address is: neither end is an address")

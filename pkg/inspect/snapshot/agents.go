@@ -30,7 +30,11 @@ func (s Sources) Sender(ctx context.Context, key model.PodKey) (Sender, error) {
 	}
 	p := held.Objects.Pods[key]
 	if p == nil || held.Attachment(p) == nil {
-		return Sender{}, &question.Error{Err: fmt.Errorf("there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its node's network. Next: atoll pod %s", key, key)}
+		return Sender{}, &question.Error{
+			Err: fmt.Errorf(
+				"there is no pod %s with a network of its own: it may not exist, have finished, have no node yet, or use its "+
+					"node's network. Next: atoll pod %s", key, key),
+		}
 	}
 	out := Sender{Key: key, UID: p.UID, Node: p.Node, Network: held.Attachment(p).Network}
 	out.Addresses, err = s.NodeAddresses(ctx, p.Node)

@@ -10,10 +10,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
-// mirrorTime is how long a mirror is kept that nobody asks: a question follows another within it, and a controller that nobody asks has none.
+// mirrorTime is how long a mirror is kept that nobody asks: a question follows another within it, and a controller that nobody
+// asks has none.
 const mirrorTime = time.Minute
 
-// Mirror has the northbound database's rows for one question at a time. It reads them when somebody asks, and keeps up with them for a while.
+// Mirror has the northbound database's rows for one question at a time. It reads them when somebody asks, and keeps up with them
+// for a while.
 type Mirror struct {
 	database ovsdb.Config
 	// turn is held by who uses the session, or ends it.

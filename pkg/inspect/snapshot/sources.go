@@ -19,8 +19,8 @@ type Sources struct {
 	Client kubernetes.Interface
 	// Northbound and Southbound are nil where they cannot be asked.
 	Northbound, Southbound *ovsdb.Asker
-	// Mirror has the northbound database's rows for explanations, and Settings gives the cluster's settings, or says why they are not known. Nil where
-	// nothing is explained.
+	// Mirror has the northbound database's rows for explanations, and Settings gives the cluster's settings, or says why they are
+	// not known. Nil where nothing is explained.
 	Mirror   *Mirror
 	Settings func() (config.Settings, error)
 }

@@ -52,7 +52,8 @@ func (h Held) tenants() Tenants {
 // serviceAccount begins the names of ServiceAccounts as users.
 const serviceAccount = "system:serviceaccount:"
 
-// Of is the Tenant of somebody: that of a ServiceAccount's namespace, else the first by name whose admin they are; empty where there is none.
+// Of is the Tenant of somebody: that of a ServiceAccount's namespace, else the first by name whose admin they are; empty where
+// there is none.
 func (t Tenants) Of(user string, groups []string) string {
 	if account, is := strings.CutPrefix(user, serviceAccount); is {
 		namespace, _, _ := strings.Cut(account, ":")

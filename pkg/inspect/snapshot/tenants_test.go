@@ -9,7 +9,9 @@ import (
 func TestTenantsOfSomebody(t *testing.T) {
 	t.Parallel()
 	h := Held{Objects: model.NewChanges()}
-	h.Objects.Tenants["acme"] = &model.Tenant{Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}, {Kind: "ServiceAccount", Namespace: "acme", Name: "robot"}}}
+	h.Objects.Tenants["acme"] = &model.Tenant{
+		Admins: []model.TenantAdmin{{Kind: "User", Name: "jo"}, {Kind: "ServiceAccount", Namespace: "acme", Name: "robot"}},
+	}
 	h.Objects.Tenants["umbrella"] = &model.Tenant{Admins: []model.TenantAdmin{{Kind: "Group", Name: "jo"}}}
 	for user, want := range map[string]string{"jo": "acme", "system:serviceaccount:acme:robot": "acme", "robot": "", "ann": "umbrella"} {
 		var groups []string

@@ -79,7 +79,8 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 	sortNodes(f.nodes)
 }
 
-// authorityEnds are when the authorities' certificates end, which are no secret. Who asks the API server himself may not be let: then he is told nothing of them.
+// authorityEnds are when the authorities' certificates end, which are no secret. Who asks the API server himself may not be let:
+// then he is told nothing of them.
 func authorityEnds(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
 	bundles, err := client.CoreV1().ConfigMaps(certs.Namespace).Get(ctx, certs.ConfigMapName, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {

@@ -13,17 +13,18 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/certs"
 )
 
-// authorityLate is how long before its end an authority should have been replaced: it is half a year before. Alert AtollCertificateExpires has the same.
+// authorityLate is how long before its end an authority should have been replaced: it is half a year before. Alert
+// AtollCertificateExpires has the same.
 const authorityLate = 150 * 24 * time.Hour
 
-// late reports whether a server's certificate should have been replaced, which Atoll does at half of its 90 days: 20 days before its end, and of one with a shorter
-// life when two ninths of that are left.
+// late reports whether a server's certificate should have been replaced, which Atoll does at half of its 90 days: 20 days before
+// its end, and of one with a shorter life when two ninths of that are left.
 func late(c *x509.Certificate, now time.Time) bool {
 	return c.NotAfter.Sub(now) < min(20*24*time.Hour, c.NotAfter.Sub(c.NotBefore)*2/9)
 }
 
-// addCertificates tells of the authorities' certificates, and of those that servers of databases have shown. One that has ended is among the databases' problems:
-// nobody talks to its server.
+// addCertificates tells of the authorities' certificates, and of those that servers of databases have shown. One that has ended
+// is among the databases' problems: nobody talks to its server.
 func addCertificates(s *api.ClusterStatus, f clusterFacts, problem problemOf) {
 	if f.authorityError != nil {
 		problem("ConfigMap/"+certs.ConfigMapName, "", "when the authorities' certificates end is not known: %v", f.authorityError)
@@ -52,7 +53,8 @@ func addCertificates(s *api.ClusterStatus, f clusterFacts, problem problemOf) {
 	s.Certificates = slices.SortedFunc(maps.Values(all), func(a, b api.Certificate) int { return cmp.Compare(a.Name, b.Name) })
 	for _, c := range s.Certificates {
 		if c.Problem != "" {
-			problem("Certificate/"+c.Name, "docs/troubleshooting/alerts.md#atollcertificateexpires", "%s: it ends on %s", c.Problem, c.Ends.Format(time.DateOnly))
+			problem("Certificate/"+c.Name, "docs/troubleshooting/alerts.md#atollcertificateexpires", "%s: it ends on %s", c.Problem,
+				c.Ends.Format(time.DateOnly))
 		}
 	}
 }

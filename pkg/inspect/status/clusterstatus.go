@@ -84,7 +84,10 @@ func addLeader(s *api.ClusterStatus, f clusterFacts, problem problemOf) {
 		return
 	}
 	spec := f.lease.Spec
-	s.Leader = &api.Leader{Name: *spec.HolderIdentity, Since: ptr.Deref(spec.AcquireTime, metav1.MicroTime{}), Renewed: ptr.Deref(spec.RenewTime, metav1.MicroTime{})}
+	s.Leader = &api.Leader{
+		Name: *spec.HolderIdentity, Since: ptr.Deref(spec.AcquireTime, metav1.MicroTime{}), Renewed: ptr.Deref(spec.RenewTime,
+			metav1.MicroTime{}),
+	}
 	life := time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second
 	if silent := f.now.Sub(s.Leader.Renewed.Time); silent > life {
 		problem(object, next, "no controller leads: %s was heard of last %s ago", s.Leader.Name, silent.Round(time.Second))
@@ -136,10 +139,16 @@ func addComponents(s *api.ClusterStatus, f clusterFacts, problem problemOf) {
 		return spec.Containers[0].Image
 	}
 	for _, d := range f.deployments {
-		s.Components = append(s.Components, api.Component{Kind: "Deployment", Name: d.Name, Image: image(d.Spec.Template.Spec), Ready: d.Status.ReadyReplicas, Wanted: ptr.Deref(d.Spec.Replicas, 1)})
+		s.Components = append(s.Components, api.Component{
+			Kind: "Deployment", Name: d.Name, Image: image(d.Spec.Template.Spec), Ready: d.Status.ReadyReplicas, Wanted: ptr.Deref(d.Spec.Replicas,
+				1),
+		})
 	}
 	for _, d := range f.daemons {
-		s.Components = append(s.Components, api.Component{Kind: "DaemonSet", Name: d.Name, Image: image(d.Spec.Template.Spec), Ready: d.Status.NumberReady, Wanted: d.Status.DesiredNumberScheduled})
+		s.Components = append(s.Components, api.Component{
+			Kind: "DaemonSet", Name: d.Name, Image: image(d.Spec.Template.Spec), Ready: d.Status.NumberReady,
+			Wanted: d.Status.DesiredNumberScheduled,
+		})
 	}
 	for _, c := range s.Components {
 		if c.Ready < c.Wanted {
@@ -189,8 +198,8 @@ func addNodes(s *api.ClusterStatus, h snapshot.Held, f clusterFacts, problem pro
 // claimableShown is how many addresses a problem names.
 const claimableShown = 5
 
-// addClaimable says which addresses of nodes no range of the infrastructure's has: nodes come later than the ranges, and have more addresses than
-// Kubernetes tells of.
+// addClaimable says which addresses of nodes no range of the infrastructure's has: nodes come later than the ranges, and have
+// more addresses than Kubernetes tells of.
 func addClaimable(h snapshot.Held, f clusterFacts, problem problemOf) {
 	if h.Pools.Claimable == nil {
 		return
@@ -221,7 +230,9 @@ func addClaimable(h snapshot.Held, f clusterFacts, problem problemOf) {
 	if more := len(all) - claimableShown; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
 	}
-	problem("AtollConfig/"+atoll.ConfigName, "kubectl edit atollconfig "+atoll.ConfigName+": name their ranges in nodeCIDRs, or in closedCIDRs where a link is the node's alone, such as docker0",
+	problem("AtollConfig/"+atoll.ConfigName,
+		"kubectl edit atollconfig "+atoll.ConfigName+
+			": name their ranges in nodeCIDRs, or in closedCIDRs where a link is the node's alone, such as docker0",
 		"addresses of nodes are in none of its ranges, so that a tenant's Service may have them, and an EndpointSlice lead there: %s", text)
 }
 

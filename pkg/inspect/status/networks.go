@@ -66,7 +66,9 @@ func Summary(h snapshot.Held, n *model.Network) api.Network {
 		s.Isolation = string(shown.Isolation.Overall)
 	}
 	for _, c := range shown.Compatibility {
-		s.Peers = append(s.Peers, api.Peer{Network: c.Network, Direction: string(c.Direction), Mode: string(c.Mode), State: c.State, Message: c.Message})
+		s.Peers = append(s.Peers, api.Peer{
+			Network: c.Network, Direction: string(c.Direction), Mode: string(c.Mode), State: c.State, Message: c.Message,
+		})
 	}
 	return out
 }

@@ -160,8 +160,8 @@ func (l *layerer) needsNothing() {
 	}
 }
 
-// network is whether there is the one that it asks for, and admits it. To who may see the pod, a Network that does not admit it is as one that
-// does not exist: it may be somebody else's.
+// network is whether there is the one that it asks for, and admits it. To who may see the pod, a Network that does not admit it
+// is as one that does not exist: it may be somebody else's.
 func (l *layerer) network() {
 	name, by := l.Chosen(l.pod)
 	if a := l.Attachment(l.pod); a != nil && a.Network != name {
@@ -174,7 +174,8 @@ func (l *layerer) network() {
 		return
 	}
 	if n == nil || ns == nil || !l.Admits(n, ns) {
-		l.add(layerNetwork, api.LayerMissing, fmt.Sprintf("Network %q, which %s names, does not exist or does not admit namespace %q", name, by, l.pod.Key.Namespace),
+		l.add(layerNetwork, api.LayerMissing,
+			fmt.Sprintf("Network %q, which %s names, does not exist or does not admit namespace %q", name, by, l.pod.Key.Namespace),
 			"correct the name, or have the Network admit the namespace")
 		return
 	}
@@ -243,7 +244,8 @@ func (l *layerer) face() {
 		l.add(layerFace, api.LayerNone, "none: its Network is flat, and Kubernetes knows it by its own address", "")
 		return
 	case len(told) == 0:
-		what, next := "the kubelet has not reported an address: the pod's sandbox has not been made", fmt.Sprintf("kubectl describe pod -n %s %s", l.pod.Key.Namespace, l.pod.Key.Name)
+		what, next := "the kubelet has not reported an address: the pod's sandbox has not been made", fmt.Sprintf("kubectl describe pod -n %s %s",
+			l.pod.Key.Namespace, l.pod.Key.Name)
 		if e := l.newest("kubelet"); e != nil {
 			what = fmt.Sprintf("%s: %s: %s", what, e.Reason, e.Message)
 		} else if e := l.newest("atoll-agent"); e != nil {
@@ -254,7 +256,9 @@ func (l *layerer) face() {
 	}
 	for _, face := range a.Faces {
 		if !slices.Contains(told, face) {
-			l.add(layerFace, api.LayerMissing, fmt.Sprintf("the controller gave %s, and Kubernetes knows the pod by %s", strings.Join(snapshot.Texts(a.Faces), ", "), strings.Join(snapshot.Texts(told), ", ")), "make the pod anew")
+			l.add(layerFace, api.LayerMissing,
+				fmt.Sprintf("the controller gave %s, and Kubernetes knows the pod by %s", strings.Join(snapshot.Texts(a.Faces), ", "),
+					strings.Join(snapshot.Texts(told), ", ")), "make the pod anew")
 			return
 		}
 	}
@@ -312,11 +316,14 @@ func (l *layerer) southbound() {
 	b, node := l.rows.binding, l.pod.Node
 	switch {
 	case b.Chassis == "":
-		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by no chassis", name), fmt.Sprintf("do atoll-agent and ovn-controller run on node %s?", node))
+		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by no chassis", name),
+			fmt.Sprintf("do atoll-agent and ovn-controller run on node %s?", node))
 	case !snapshot.BoundOn(*b, node, l.Objects.Nodes):
-		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by chassis %s, and the pod is on node %s", name, b.Chassis, node), "is the chassis called like its node?")
+		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by chassis %s, and the pod is on node %s", name, b.Chassis, node),
+			"is the chassis called like its node?")
 	case !b.Up:
-		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by node %s and not up", name, node), fmt.Sprintf("what does ovn-controller's log on node %s say?", node))
+		l.add(layerSouthbound, api.LayerMissing, fmt.Sprintf("%s is bound by node %s and not up", name, node),
+			fmt.Sprintf("what does ovn-controller's log on node %s say?", node))
 	default:
 		l.add(layerSouthbound, api.LayerOK, fmt.Sprintf("%s, up on chassis %s", name, b.Chassis), "")
 	}
@@ -329,7 +336,8 @@ func (l *layerer) node() {
 	case l.Objects.Nodes[node] == nil:
 		l.add(layerNode, api.LayerUnknown, fmt.Sprintf("node %s is not known", node), "kubectl get node "+node)
 	case report == nil:
-		l.add(layerNode, api.LayerMissing, fmt.Sprintf("no atoll-agent has reported from node %s", node), "kubectl -n atoll-system get pods -o wide")
+		l.add(layerNode, api.LayerMissing, fmt.Sprintf("no atoll-agent has reported from node %s", node),
+			"kubectl -n atoll-system get pods -o wide")
 	default:
 		l.add(layerNode, api.LayerOK, fmt.Sprintf("%s, atoll-agent %s", node, report.Version), "")
 	}

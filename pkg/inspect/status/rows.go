@@ -76,7 +76,8 @@ func readBinding(ctx context.Context, southbound snapshot.Selector, name string)
 	if id == "" {
 		return out, nil
 	}
-	chassis, err := southbound.Select(ctx, ovn.SelectRows(snapshot.TableChassis, []string{"name", "hostname"}, ovn.Equal("_uuid", ovsdb.UUID{GoUUID: id})))
+	chassis, err := southbound.Select(ctx,
+		ovn.SelectRows(snapshot.TableChassis, []string{"name", "hostname"}, ovn.Equal("_uuid", ovsdb.UUID{GoUUID: id})))
 	if err != nil {
 		return nil, err
 	}

@@ -78,8 +78,10 @@ func TestPodLayersGolden(t *testing.T) {
 		// first is the first layer that is missing; empty: none is.
 		first string
 	}{
-		"well":    {key: web},
-		"no-port": {key: web, damage: func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0")) }, first: layerNorthbound},
+		"well": {key: web},
+		"no-port": {
+			key: web, damage: func(w *inspected.World) { w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0")) }, first: layerNorthbound,
+		},
 		"other-address": {key: web, damage: func(w *inspected.World) {
 			inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0").Addresses = []string{"unknown"}
 		}, first: layerNorthbound},
@@ -88,16 +90,33 @@ func TestPodLayersGolden(t *testing.T) {
 		"elsewhere": {key: web, damage: func(w *inspected.World) {
 			w.Bindings["red/web-0"] = ovn.Binding{Chassis: "n7", Hostname: "n7", Up: true}
 		}, first: layerSouthbound},
-		"not-up":       {key: web, damage: func(w *inspected.World) { w.Bindings["red/web-0"] = ovn.Binding{Chassis: "n1", Hostname: "n1"} }, first: layerSouthbound},
-		"no-agent":     {key: web, damage: func(w *inspected.World) { delete(w.Objects.Reports, "n1") }, first: layerNode},
-		"no-network":   {key: web, damage: func(w *inspected.World) { w.AddPod("red", "web-0", "n1").Network = "nowhere" }, events: []core.Event{event("atoll-controller", "NetworkNotFound", `Network "nowhere", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "red"`)}, first: layerNetwork},
+		"not-up": {
+			key: web, damage: func(w *inspected.World) { w.Bindings["red/web-0"] = ovn.Binding{Chassis: "n1", Hostname: "n1"} },
+			first: layerSouthbound,
+		},
+		"no-agent": {key: web, damage: func(w *inspected.World) { delete(w.Objects.Reports, "n1") }, first: layerNode},
+		"no-network": {
+			key: web, damage: func(w *inspected.World) { w.AddPod("red", "web-0", "n1").Network = "nowhere" },
+			events: []core.Event{
+				event("atoll-controller", "NetworkNotFound",
+					`Network "nowhere", which the pod's label atoll.dev/network names, does not exist or does not admit namespace "red"`),
+			}, first: layerNetwork,
+		},
 		"not-admitted": {key: web, damage: func(w *inspected.World) { w.AddPod("red", "web-0", "n1").Network = "blue" }, first: layerNetwork},
-		"refused": {key: web, damage: func(w *inspected.World) {
-			w.AddPod("red", "web-0", "n1")
-			w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0"))
-			delete(w.Bindings, "red/web-0")
-		}, events: []core.Event{event("kubelet", "FailedCreatePodSandBox", "no"), event("atoll-controller", "SubnetFull", "subnet front has no address left")}, first: layerAddress},
-		"no-face":    {key: web, change: func(f *podFacts) { f.object.Status = core.PodStatus{Phase: core.PodPending} }, events: []core.Event{event("kubelet", "FailedCreatePodSandBox", "the agent does not answer")}, first: layerFace},
+		"refused": {
+			key: web, damage: func(w *inspected.World) {
+				w.AddPod("red", "web-0", "n1")
+				w.Delete(inspected.Find[*nb.LogicalSwitchPort](w, "red/web-0"))
+				delete(w.Bindings, "red/web-0")
+			},
+			events: []core.Event{
+				event("kubelet", "FailedCreatePodSandBox", "no"), event("atoll-controller", "SubnetFull", "subnet front has no address left"),
+			}, first: layerAddress,
+		},
+		"no-face": {
+			key: web, change: func(f *podFacts) { f.object.Status = core.PodStatus{Phase: core.PodPending} },
+			events: []core.Event{event("kubelet", "FailedCreatePodSandBox", "the agent does not answer")}, first: layerFace,
+		},
 		"other-face": {key: web, change: func(f *podFacts) { f.object.Status.PodIPs[0].IP = "100.64.9.9" }, first: layerFace},
 		"not-asked":  {key: web, change: func(f *podFacts) { f.rows = nil }},
 		"not-answered": {key: web, change: func(f *podFacts) {
@@ -107,7 +126,9 @@ func TestPodLayersGolden(t *testing.T) {
 		"finished": {key: web, change: func(f *podFacts) { f.object.Status.Phase = core.PodSucceeded }},
 		"no-node": {key: web, change: func(f *podFacts) {
 			f.object.Spec.NodeName = ""
-			f.object.Status.Conditions = []core.PodCondition{{Type: core.PodScheduled, Status: core.ConditionFalse, Message: "0/3 nodes are available"}}
+			f.object.Status.Conditions = []core.PodCondition{
+				{Type: core.PodScheduled, Status: core.ConditionFalse, Message: "0/3 nodes are available"},
+			}
 		}, first: layerObject},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,12 +157,15 @@ func TestPodLayersGolden(t *testing.T) {
 	}
 }
 
-// certify gives authorities, of which one ends in some days, and the databases' members certificates, of which one of two of n1 ends in others.
+// certify gives authorities, of which one ends in some days, and the databases' members certificates, of which one of two of n1
+// ends in others.
 func certify(f *clusterFacts, authority, member int) {
 	in := func(days int) time.Time { return f.now.AddDate(0, 0, days) }
 	f.authorities = map[string]time.Time{"atoll-ca-central": in(1800), "atoll-ca-node": in(authority), "atoll-ca-agent": in(1800)}
 	shows := func(server *ovn.ServerStatus, node string, days int) {
-		server.Certificate = &x509.Certificate{Subject: pkix.Name{CommonName: "atoll-ovn-central:" + node}, NotBefore: in(days - 90), NotAfter: in(days)}
+		server.Certificate = &x509.Certificate{
+			Subject: pkix.Name{CommonName: "atoll-ovn-central:" + node}, NotBefore: in(days - 90), NotAfter: in(days),
+		}
 	}
 	shows(&f.databases[0].servers[0], "n1", 85)
 	shows(&f.databases[0].servers[1], "n2", 85)
@@ -152,7 +176,11 @@ func TestClusterGolden(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2030, 1, 1, 8, 0, 0, 0, time.UTC)
 	node := func(name string, ready core.ConditionStatus) core.Node {
-		return core.Node{ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: ready}}}}
+		return core.Node{
+			ObjectMeta: meta.ObjectMeta{Name: name}, Status: core.NodeStatus{
+				Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: ready}},
+			},
+		}
 	}
 	well := func() clusterFacts {
 		server := func(n int, leads bool, index int64) ovn.ServerStatus {
@@ -161,14 +189,26 @@ func TestClusterGolden(t *testing.T) {
 		return clusterFacts{
 			source: "atoll-inspect n1", now: began.Add(time.Hour),
 			lease: &coordination.Lease{Spec: coordination.LeaseSpec{
-				HolderIdentity: new("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began}, RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
+				HolderIdentity: new("n1_4711"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &meta.MicroTime{Time: began},
+				RenewTime: &meta.MicroTime{Time: began.Add(time.Hour - 2*time.Second)},
 			}},
-			deployments: []apps.Deployment{{ObjectMeta: meta.ObjectMeta{Name: "atoll-controller"}, Spec: apps.DeploymentSpec{Replicas: ptr.To[int32](2), Template: core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Image: "atoll:v0.1.0"}}}}}, Status: apps.DeploymentStatus{ReadyReplicas: 2}}},
-			daemons:     []apps.DaemonSet{{ObjectMeta: meta.ObjectMeta{Name: "atoll-agent"}, Status: apps.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}}},
-			nodes:       []core.Node{node("n1", core.ConditionTrue), node("n2", core.ConditionTrue)},
+			deployments: []apps.Deployment{
+				{
+					ObjectMeta: meta.ObjectMeta{Name: "atoll-controller"},
+					Spec: apps.DeploymentSpec{
+						Replicas: ptr.To[int32](2), Template: core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Image: "atoll:v0.1.0"}}}},
+					}, Status: apps.DeploymentStatus{ReadyReplicas: 2},
+				},
+			},
+			daemons: []apps.DaemonSet{
+				{ObjectMeta: meta.ObjectMeta{Name: "atoll-agent"}, Status: apps.DaemonSetStatus{DesiredNumberScheduled: 2, NumberReady: 2}},
+			},
+			nodes: []core.Node{node("n1", core.ConditionTrue), node("n2", core.ConditionTrue)},
 			databases: []databaseFacts{
 				{name: ovn.NorthboundDatabase, servers: []ovn.ServerStatus{server(1, true, 1007), server(2, false, 1007), server(3, false, 1004)}},
-				{name: ovn.SouthboundDatabase, servers: []ovn.ServerStatus{{Address: "unix:/var/run/ovn/ovnsb_db.sock", Connected: true, Leader: true}}},
+				{
+					name: ovn.SouthboundDatabase, servers: []ovn.ServerStatus{{Address: "unix:/var/run/ovn/ovnsb_db.sock", Connected: true, Leader: true}},
+				},
 			},
 			southbound: &southboundState{chassis: map[string]bool{"n1": true, "n2": true}},
 		}
@@ -210,7 +250,9 @@ func TestClusterGolden(t *testing.T) {
 			address := func(text string) core.NodeAddress { return core.NodeAddress{Type: core.NodeInternalIP, Address: text} }
 			f.nodes[0].Status.Addresses = []core.NodeAddress{address("192.0.2.1"), address("fd00::1"), {Type: core.NodeHostName, Address: "n1"}}
 			f.nodes[1].Status.Addresses = []core.NodeAddress{address("198.51.100.2")}
-			w.Objects.Reports["n2"].Addresses = []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("203.0.113.2")}
+			w.Objects.Reports["n2"].Addresses = []netip.Addr{
+				netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("203.0.113.2"),
+			}
 			w.Objects.Reports["n2"].Tunnels = []netip.Addr{netip.MustParseAddr("172.31.0.2")}
 		}, "AtollConfig/cluster"},
 		"nothing-allowed": {func(_ *inspected.World, f *clusterFacts) {
@@ -224,7 +266,9 @@ func TestClusterGolden(t *testing.T) {
 			c.damage(w, &f)
 			held, nodes := w.Held(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 			// Of IPv6 it has none: then no address of that family passes.
-			held.Pools.Claimable = config.Settings{Hosts: nodes, Nodes: nodes, Infra: []netip.Prefix{netip.MustParsePrefix("172.31.0.0/24")}}.Claimable
+			held.Pools.Claimable = config.Settings{
+				Hosts: nodes, Nodes: nodes, Infra: []netip.Prefix{netip.MustParsePrefix("172.31.0.0/24")},
+			}.Claimable
 			got := statusOfCluster(held, f)
 			inspected.GoldenValue(t, "cluster-"+name, got)
 			var objects []string

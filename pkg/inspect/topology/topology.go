@@ -75,7 +75,8 @@ func ofNetwork(h snapshot.Held, n *model.Network, pods placed, gateways map[stri
 	out.APIVersion, out.Kind, out.Name = api.GroupVersion().String(), "Topology", n.Name
 	told := status.Summary(h, n).Status
 	s := &out.Status
-	s.Type, s.Tenant, s.Phase, s.Router, s.Peers, s.Subnets = told.Type, told.Tenant, told.Phase, h.RouterOf(n), told.Peers, []api.TopologySubnet{}
+	s.Type, s.Tenant, s.Phase, s.Router, s.Peers, s.Subnets = told.Type, told.Tenant, told.Phase, h.RouterOf(n), told.Peers,
+		[]api.TopologySubnet{}
 	for _, r := range told.Ranges {
 		at := slices.IndexFunc(s.Subnets, func(have api.TopologySubnet) bool { return have.Name == r.Subnet })
 		if at < 0 {

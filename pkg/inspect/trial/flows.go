@@ -67,7 +67,8 @@ func (t *TriedFlows) judged() []model.Flow {
 	out := make([]model.Flow, 0, len(t.Flows))
 	for _, f := range t.Flows {
 		one := model.Flow{
-			Network: f.Network, Direction: f.Direction, Policy: f.Policy, Rule: f.Rule, Verdict: f.Verdict, Protocol: f.Protocol, Port: f.Port, Minute: f.Minute.Time, Last: f.Last.Time,
+			Network: f.Network, Direction: f.Direction, Policy: f.Policy, Rule: f.Rule, Verdict: f.Verdict, Protocol: f.Protocol, Port: f.Port,
+			Minute: f.Minute.Time, Last: f.Last.Time,
 			Connections: f.Connections,
 		}
 		one.Source, _ = netip.ParseAddr(f.From.Address)
@@ -90,7 +91,8 @@ func (t *TriedFlows) status(o policytrial.Outcome, verdict func(policytrial.Verd
 		return nil
 	}
 	out := &api.TrialFlows{
-		Since: meta.Duration{Duration: t.Since}, Problem: t.Problem, Seen: len(t.Flows), Status: t.Status, Unjudged: o.Unjudged, Unsampled: o.Unsampled,
+		Since: meta.Duration{Duration: t.Since}, Problem: t.Problem, Seen: len(t.Flows), Status: t.Status, Unjudged: o.Unjudged,
+		Unsampled: o.Unsampled,
 	}
 	type way struct {
 		network, from, to, protocol string

@@ -20,7 +20,8 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// seenFlow is a flow from one end to another, as it was decided at the pod dialled: ends are pods, faces of pods (face/NAMESPACE/NAME) or addresses.
+// seenFlow is a flow from one end to another, as it was decided at the pod dialled: ends are pods, faces of pods
+// (face/NAMESPACE/NAME) or addresses.
 func seenFlow(w *inspected.World, network, from, to string, port uint16, verdict string) api.Flow {
 	w.T.Helper()
 	end := func(text string) api.FlowEnd {
@@ -51,7 +52,10 @@ func tryFlows(w *inspected.World, tried Tried, his []string, flows ...api.Flow) 
 	if his != nil {
 		may = func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }
 	}
-	s := snapshot.Sources{Held: func() (snapshot.Held, error) { return w.HeldOf(), nil }, Settings: func() (config.Settings, error) { return inspected.Explained(), nil }}
+	s := snapshot.Sources{
+		Held:     func() (snapshot.Held, error) { return w.HeldOf(), nil },
+		Settings: func() (config.Settings, error) { return inspected.Explained(), nil },
+	}
 	status, err := Answer(context.Background(), s, tried, may, &TriedFlows{Since: time.Hour, Flows: flows})
 	if err != nil {
 		w.T.Fatal(err)
@@ -59,15 +63,16 @@ func tryFlows(w *inspected.World, tried Tried, his []string, flows ...api.Flow) 
 	return status.Flows
 }
 
-// TestWhichFlowsAPolicyWouldHaveStopped: those that were let through and would not be, and those that were dropped and would not be; of what it does not know it says so, and what is of
-// another Network, or no policy's, is nothing to it.
+// TestWhichFlowsAPolicyWouldHaveStopped: those that were let through and would not be, and those that were dropped and would not
+// be; of what it does not know it says so, and what is of another Network, or no policy's, is nothing to it.
 func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	lock := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "lock"}
 	opened := *w.Objects.Policies[lock]
 	block := model.Block{CIDR: netip.MustParsePrefix("203.0.113.0/24")}
-	opened.Rules[model.PolicyIngress] = append(slices.Clone(opened.Rules[model.PolicyIngress]), model.Rule{Verdict: model.Allow, Peers: []model.Peer{{Block: &block}}, AnyPort: true})
+	opened.Rules[model.PolicyIngress] = append(slices.Clone(opened.Rules[model.PolicyIngress]),
+		model.Rule{Verdict: model.Allow, Peers: []model.Peer{{Block: &block}}, AnyPort: true})
 	shut := *w.Objects.Policies[lock]
 	shut.Rules[model.PolicyIngress] = nil
 	own := seenFlow(w, "red", "red/friend", "red/locked", 5432, "allow")
@@ -85,21 +90,27 @@ func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 		flow  api.Flow
 		want  string
 	}{
-		"let through and stopped":                  {closed("red"), nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "allow"), "1 stopped"},
-		"dropped, and would be":                    {closed("red"), nil, seenFlow(w, "red", "red/web", "red/locked", 5432, "drop"), ""},
-		"dropped then, and let through today":      {closed("red"), nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "drop"), ""},
-		"dropped, and let through":                 {Tried{lock: nil}, nil, seenFlow(w, "red", "red/web", "red/locked", 80, "drop"), "1 allowed"},
-		"let through, and would be":                {Tried{lock: nil}, nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "allow"), ""},
-		"from another Network by a face":           {Tried{lock: &shut}, nil, seenFlow(w, "red", "face/blue/client", "red/locked", 5432, "allow"), "1 stopped"},
-		"of another Network's, for one who is not": {closed("red"), []string{"red"}, seenFlow(w, "red", "face/blue/client", "red/locked", 5432, "allow"), "1 unjudged"},
-		"from outside, newly":                      {Tried{lock: &opened}, nil, seenFlow(w, "red", "203.0.113.9", "red/locked", 80, "drop"), "1 allowed"},
-		"from outside, of another range":           {Tried{lock: &opened}, nil, seenFlow(w, "red", "198.51.100.9", "red/locked", 80, "drop"), ""},
-		"from a pod that has gone":                 {closed("red"), nil, seenFlow(w, "red", "10.0.0.250", "red/locked", 5432, "allow"), "1 unjudged"},
-		"from one that came later":                 {closed("red"), nil, earlier, "1 unjudged"},
-		"at nobody's pod":                          {closed("red"), nil, nobodys, "1 unjudged"},
-		"in another Network":                       {closed("red"), nil, elsewhere, "1 unjudged"},
-		"of a flood":                               {closed("red"), nil, folded, "1 unjudged"},
-		"by no policy":                             {closed("red"), nil, own, ""},
+		"let through and stopped": {
+			closed("red"), nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "allow"), "1 stopped",
+		},
+		"dropped, and would be":               {closed("red"), nil, seenFlow(w, "red", "red/web", "red/locked", 5432, "drop"), ""},
+		"dropped then, and let through today": {closed("red"), nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "drop"), ""},
+		"dropped, and let through":            {Tried{lock: nil}, nil, seenFlow(w, "red", "red/web", "red/locked", 80, "drop"), "1 allowed"},
+		"let through, and would be":           {Tried{lock: nil}, nil, seenFlow(w, "red", "red/friend", "red/locked", 5432, "allow"), ""},
+		"from another Network by a face": {
+			Tried{lock: &shut}, nil, seenFlow(w, "red", "face/blue/client", "red/locked", 5432, "allow"), "1 stopped",
+		},
+		"of another Network's, for one who is not": {
+			closed("red"), []string{"red"}, seenFlow(w, "red", "face/blue/client", "red/locked", 5432, "allow"), "1 unjudged",
+		},
+		"from outside, newly":            {Tried{lock: &opened}, nil, seenFlow(w, "red", "203.0.113.9", "red/locked", 80, "drop"), "1 allowed"},
+		"from outside, of another range": {Tried{lock: &opened}, nil, seenFlow(w, "red", "198.51.100.9", "red/locked", 80, "drop"), ""},
+		"from a pod that has gone":       {closed("red"), nil, seenFlow(w, "red", "10.0.0.250", "red/locked", 5432, "allow"), "1 unjudged"},
+		"from one that came later":       {closed("red"), nil, earlier, "1 unjudged"},
+		"at nobody's pod":                {closed("red"), nil, nobodys, "1 unjudged"},
+		"in another Network":             {closed("red"), nil, elsewhere, "1 unjudged"},
+		"of a flood":                     {closed("red"), nil, folded, "1 unjudged"},
+		"by no policy":                   {closed("red"), nil, own, ""},
 	} {
 		got := tryFlows(w, c.tried, c.his, c.flow, c.flow)
 		var said []string
@@ -124,15 +135,20 @@ func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 	}
 }
 
-// TestFlowsAreJudgedAsPaths: of every pair of pods a flow is stopped, or newly let through, exactly where the trial says that the path would be.
+// TestFlowsAreJudgedAsPaths: of every pair of pods a flow is stopped, or newly let through, exactly where the trial says that the
+// path would be.
 func TestFlowsAreJudgedAsPaths(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
-	lock, mute := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "lock"}, model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "mute"}
+	lock, mute := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "lock"}, model.PolicyKey{
+		Kind: model.NetworkPolicy, Namespace: "red", Name: "mute",
+	}
 	other := *w.Objects.Policies[mute]
 	other.Subject = inspected.AppIs("red", "web")
 	judged := map[bool]int{}
-	for name, tried := range map[string]Tried{"closed": closed("red"), "without lock": {lock: nil}, "without mute": {mute: nil}, "another's mute": {mute: &other}} {
+	for name, tried := range map[string]Tried{
+		"closed": closed("red"), "without lock": {lock: nil}, "without mute": {mute: nil}, "another's mute": {mute: &other},
+	} {
 		paths, err := tryIn(w, tried, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +158,8 @@ func TestFlowsAreJudgedAsPaths(t *testing.T) {
 				return slices.ContainsFunc(ends, func(e api.TrialEnd) bool { return slices.Contains(e.Members, name) })
 			}
 			return slices.ContainsFunc(paths.Paths, func(p api.TrialPath) bool {
-				return has(p.From, from) && has(p.To, to) && p.After.Allowed == allowed && (strings.HasPrefix(p.Ports, "any") || strings.HasPrefix(p.Ports, "tcp but 5432"))
+				return has(p.From, from) && has(p.To, to) && p.After.Allowed == allowed &&
+					(strings.HasPrefix(p.Ports, "any") || strings.HasPrefix(p.Ports, "tcp but 5432"))
 			})
 		}
 		for from, a := range w.Objects.Pods {
@@ -151,10 +168,12 @@ func TestFlowsAreJudgedAsPaths(t *testing.T) {
 					continue
 				}
 				for _, dropped := range []bool{false, true} {
-					got := tryFlows(w, tried, nil, seenFlow(w, "red", from.String(), to.String(), 80, map[bool]string{false: "allow", true: "drop"}[dropped]))
+					got := tryFlows(w, tried, nil,
+						seenFlow(w, "red", from.String(), to.String(), 80, map[bool]string{false: "allow", true: "drop"}[dropped]))
 					want := changes(from.String(), to.String(), dropped)
 					if is := got.Stopped+got.Allowed == 1; is != want || got.Unjudged > 0 {
-						t.Errorf("%s: from %s to %s, which was dropped: %t: it is among those that change: %t, and the path: %t; %+v", name, from, to, dropped, is, want, got)
+						t.Errorf("%s: from %s to %s, which was dropped: %t: it is among those that change: %t, and the path: %t; %+v", name, from, to,
+							dropped, is, want, got)
 					}
 					judged[want]++
 				}

@@ -72,8 +72,9 @@ func ParsePolicyKey(text string) (model.PolicyKey, error) {
 	return model.PolicyKey{}, fmt.Errorf("%q is neither NetworkPolicy/NAMESPACE/NAME nor ClusterNetworkPolicy/NAME", text)
 }
 
-// Answer says what would change, and of flows that were seen, unless they are nil, which. Who may not ask about everything is told of pods of the namespaces that he may ask about: of those where he may
-// change policies, and of others of the same Networks.
+// Answer says what would change, and of flows that were seen, unless they are nil, which. Who may not ask about everything is
+// told of pods of the namespaces that he may ask about: of those where he may change policies, and of others of the same
+// Networks.
 func Answer(ctx context.Context, s snapshot.Sources, tried Tried, may question.MayAsk, seen *TriedFlows) (api.PolicyTrialStatus, error) {
 	if s.Settings == nil {
 		return api.PolicyTrialStatus{}, question.ErrNotRead
@@ -86,7 +87,10 @@ func Answer(ctx context.Context, s snapshot.Sources, tried Tried, may question.M
 	if err != nil {
 		return api.PolicyTrialStatus{}, err
 	}
-	q := policytrial.Question{Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried, Flows: seen.judged(), Gone: func() error { return context.Cause(ctx) }}
+	q := policytrial.Question{
+		Objects: held.Objects, Defaults: defaultsof.Of(settings), Policies: tried, Flows: seen.judged(),
+		Gone: func() error { return context.Cause(ctx) },
+	}
 	sources := "the objects of the API server"
 	var limits *visibility.Limits
 	if may != nil {
@@ -115,7 +119,9 @@ func lookTried(held snapshot.Held, tried Tried, may question.MayAsk) (*visibilit
 	var namespaces []string
 	for key := range tried {
 		if key.Namespace == "" {
-			return nil, &question.Error{Err: fmt.Errorf("%s is about pods of all namespaces, and you may not ask about these (create explanations.inspect.atoll.dev)", key)}
+			return nil, &question.Error{
+				Err: fmt.Errorf("%s is about pods of all namespaces, and you may not ask about these (create explanations.inspect.atoll.dev)", key),
+			}
 		}
 		namespaces = append(namespaces, key.Namespace)
 	}
@@ -123,8 +129,12 @@ func lookTried(held snapshot.Held, tried Tried, may question.MayAsk) (*visibilit
 }
 
 // trialStatus is an outcome as the API has it. What names somebody else's things is left out.
-func trialStatus(o policytrial.Outcome, tried Tried, sources string, limits *visibility.Limits) (api.PolicyTrialStatus, func(policytrial.Verdict) api.TrialVerdict) {
-	out := api.PolicyTrialStatus{Denied: o.Denied, Allowed: o.Allowed, Changes: len(o.Changes) > 0, Cut: o.Cut, Sources: sources, Paths: []api.TrialPath{}}
+func trialStatus(
+	o policytrial.Outcome, tried Tried, sources string, limits *visibility.Limits,
+) (api.PolicyTrialStatus, func(policytrial.Verdict) api.TrialVerdict) {
+	out := api.PolicyTrialStatus{
+		Denied: o.Denied, Allowed: o.Allowed, Changes: len(o.Changes) > 0, Cut: o.Cut, Sources: sources, Paths: []api.TrialPath{},
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(tried), model.PolicyKey.Compare) {
 		if tried[key] == nil {
 			continue
@@ -207,7 +217,8 @@ const maxMembers = 100
 
 // noise are the keys of labels that say nothing of what a pod is for.
 func noise(key string) bool {
-	return key == "pod-template-hash" || key == "controller-revision-hash" || key == "pod-template-generation" || strings.HasPrefix(key, "statefulset.kubernetes.io/") ||
+	return key == "pod-template-hash" || key == "controller-revision-hash" || key == "pod-template-generation" ||
+		strings.HasPrefix(key, "statefulset.kubernetes.io/") ||
 		strings.HasPrefix(key, "apps.kubernetes.io/") || strings.HasPrefix(key, "batch.kubernetes.io/")
 }
 

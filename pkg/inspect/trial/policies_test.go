@@ -35,8 +35,9 @@ func closed(namespace string) Tried {
 	return Tried{p.Key: p}
 }
 
-// TestNothingOfOthersIsTried: who may ask about one namespace is told what a policy of his would change between his own pods, and between them and
-// what is nobody's; no pod of anybody else's is in it, and nothing of it depends on these. The control: who may ask about everything is told of them.
+// TestNothingOfOthersIsTried: who may ask about one namespace is told what a policy of his would change between his own pods, and
+// between them and what is nobody's; no pod of anybody else's is in it, and nothing of it depends on these. The control: who may
+// ask about everything is told of them.
 func TestNothingOfOthersIsTried(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -107,7 +108,8 @@ func TestWhatATrialSays(t *testing.T) {
 	}
 	text := textOf(t, all)
 	for _, want := range []string{
-		`"name":"the Kubernetes API"`, `"name":"blue/client"`, `"after":{"allowed":false,"deciders":["isolation of Egress by NetworkPolicy/red/closed"]}`, `"name":"node/n`,
+		`"name":"the Kubernetes API"`, `"name":"blue/client"`,
+		`"after":{"allowed":false,"deciders":["isolation of Egress by NetworkPolicy/red/closed"]}`, `"name":"node/n`,
 		`"isolation of Ingress by NetworkPolicy/red/closed"`, "would be denied, 0 newly allowed",
 	} {
 		if !strings.Contains(text, want) {
@@ -120,7 +122,8 @@ func TestWhatATrialSays(t *testing.T) {
 		t.Errorf("without the policy: %s %v", gone.Verdict, err)
 	}
 	same, err := tryIn(w, Tried{lock: w.Objects.Policies[lock]}, nil)
-	if err != nil || same.Changes || same.Verdict != "Nothing would change: the policies select no pod" && same.Verdict != "Nothing would change" {
+	if err != nil || same.Changes ||
+		same.Verdict != "Nothing would change: the policies select no pod" && same.Verdict != "Nothing would change" {
 		t.Errorf("with what is there: %s %v", same.Verdict, err)
 	}
 	none := model.PolicyKey{Kind: model.NetworkPolicy, Namespace: "red", Name: "none"}

@@ -47,8 +47,10 @@ func ReadPolicies(file io.Reader, namespace string) (out []unstructured.Unstruct
 		}
 		for _, item := range items {
 			kind := model.PolicyKind(item.GetKind())
-			if gv := ResourceOf(kind).GroupVersion().String(); kind != model.NetworkPolicy && kind != model.ClusterNetworkPolicy || item.GetAPIVersion() != gv {
-				return nil, fmt.Errorf("%s %s of %s is no policy that can be tried: NetworkPolicy of %s and ClusterNetworkPolicy of %s are", item.GetKind(), item.GetName(), item.GetAPIVersion(),
+			if gv := ResourceOf(kind).GroupVersion().String(); kind != model.NetworkPolicy && kind != model.ClusterNetworkPolicy ||
+				item.GetAPIVersion() != gv {
+				return nil, fmt.Errorf("%s %s of %s is no policy that can be tried: NetworkPolicy of %s and ClusterNetworkPolicy of %s are",
+					item.GetKind(), item.GetName(), item.GetAPIVersion(),
 					ResourceOf(model.NetworkPolicy).GroupVersion(), ResourceOf(model.ClusterNetworkPolicy).GroupVersion())
 			}
 			if kind == model.NetworkPolicy && item.GetNamespace() == "" {

@@ -121,7 +121,9 @@ func (v *Verdicts) explain(objects model.Changes) {
 		if key.direction == model.PolicyEgress.String() {
 			direction = model.PolicyEgress
 		}
-		v.Isolated = append(v.Isolated, IsolatedPod{Pod: key.pod, Direction: key.direction, Packets: n, Policies: policyrows.Isolating(objects, pod, direction)})
+		v.Isolated = append(v.Isolated, IsolatedPod{
+			Pod: key.pod, Direction: key.direction, Packets: n, Policies: policyrows.Isolating(objects, pod, direction),
+		})
 	}
 	slices.SortFunc(v.Isolated, func(a, b IsolatedPod) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Direction, b.Direction))
@@ -136,7 +138,8 @@ func (v Verdicts) Verdict() string {
 			dropped += r.Packets
 		}
 	}
-	line := fmt.Sprintf("%s of %s; %s dropped", model.Count(len(v.Rows), "count"), model.Count(v.Nodes, "node"), model.Count(int(dropped), "packet"))
+	line := fmt.Sprintf("%s of %s; %s dropped", model.Count(len(v.Rows), "count"), model.Count(v.Nodes, "node"),
+		model.Count(int(dropped), "packet"))
 	switch {
 	case dropped == 0:
 		return line
@@ -251,7 +254,8 @@ func askAgent(ctx context.Context, url, token string) (model.NodeVerdicts, error
 	case reply.StatusCode == http.StatusUnauthorized && token == "":
 		return out, fmt.Errorf("agent at %s: %w", url, errNoToken)
 	case reply.StatusCode != http.StatusOK:
-		return out, fmt.Errorf("agent at %s: %s: %s", url, reply.Status, snapshot.Printable(strings.TrimSpace(string(body[:min(len(body), 1024)]))))
+		return out, fmt.Errorf("agent at %s: %s: %s", url, reply.Status,
+			snapshot.Printable(strings.TrimSpace(string(body[:min(len(body), 1024)]))))
 	}
 	if err := json.Unmarshal(body, &out); err != nil {
 		return out, fmt.Errorf("agent at %s: read answer: %w", url, err)

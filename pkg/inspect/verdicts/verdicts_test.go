@@ -11,7 +11,9 @@ import (
 // counted are what the agents of two nodes have counted in the judged world.
 func counted() []model.NodeVerdicts {
 	row := func(network, policy, rule, verdict string, packets uint64, pods map[string]uint64) model.VerdictCount {
-		return model.VerdictCount{Network: network, Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods}
+		return model.VerdictCount{
+			Network: network, Policy: policy, Direction: "Ingress", Rule: rule, Verdict: verdict, Packets: packets, Pods: pods,
+		}
 	}
 	egress := row("red", nb.Isolation, "", "drop", 2, map[string]uint64{"red/web-2": 2})
 	egress.Direction = "Egress"

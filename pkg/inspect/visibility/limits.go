@@ -15,8 +15,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
-// Limits say what somebody is told who may ask about some namespaces alone. Objects of others are cut away before anything is explained, except
-// for those of Networks that are compatible with theirs: of these they learn whether a packet gets there, as a real one would tell, and no names.
+// Limits say what somebody is told who may ask about some namespaces alone. Objects of others are cut away before anything is
+// explained, except for those of Networks that are compatible with theirs: of these they learn whether a packet gets there, as a
+// real one would tell, and no names.
 type Limits struct {
 	// Namespaces are those that somebody may ask about, and Networks those where these have pods.
 	Namespaces, Networks map[string]bool
@@ -30,7 +31,8 @@ type Limits struct {
 // maxAsked bounds for how many namespaces of a Network it is asked whether they are his.
 const maxAsked = 64
 
-// Of finds what of a question somebody may be told. Its error is that he may not ask it, and is the same whether or not what he asks for is there.
+// Of finds what of a question somebody may be told. Its error is that he may not ask it, and is the same whether or not what he
+// asks for is there.
 func Of(held snapshot.Held, q question.Question, may question.MayAsk) (*Limits, error) {
 	s := newLimits(held)
 	s.asked = q.From.String() + " " + q.To.String()
@@ -45,7 +47,10 @@ func Of(held snapshot.Held, q question.Question, may question.MayAsk) (*Limits, 
 		case err != nil:
 			return nil, err
 		case !allowed:
-			return nil, &question.Error{Err: fmt.Errorf("you may not ask about pods and Services of namespace %s (create explanations.inspect.atoll.dev there). Next: ask by the name or the address that your pod dials", namespace)}
+			return nil, &question.Error{
+				Err: fmt.Errorf("you may not ask about pods and Services of namespace %s (create explanations.inspect.atoll.dev there). Next: ask by "+
+					"the name or the address that your pod dials", namespace),
+			}
 		}
 		own, s.Namespaces[namespace] = own+1, true
 	}
@@ -55,7 +60,11 @@ func Of(held snapshot.Held, q question.Question, may question.MayAsk) (*Limits, 
 	case q.From.Address.IsValid():
 		return nil, &question.Error{Err: errors.New("whose address that is, you may not ask. Next: name your pod as FROM")}
 	case q.Network != "":
-		return nil, &question.Error{Err: errors.New("--network: you may not ask in which Network somebody has an address. Next: leave it out, and the address is what it means to your pod")}
+		return nil, &question.Error{
+			Err: errors.New(
+				"--network: you may not ask in which Network somebody has an address. Next: leave it out, and the " +
+					"address is what it means to your pod"),
+		}
 	}
 	s.settle()
 	return s, s.neighbours(may)
@@ -204,7 +213,9 @@ func (s *Limits) Tells(text string) bool {
 		parts := strings.FieldsFunc(word, func(r rune) bool { return r == '/' || r == '.' || r == ':' })
 		for _, part := range parts {
 			// Alone, such a word may be an ordinary one; in a key it is a name.
-			plain := len(parts) == 1 && (part == s.held.Default || s.held.Objects.Namespaces[part] != nil && visible.Home(*s.held.Objects.Namespaces[part], s.held.Default) == s.held.Default)
+			plain := len(parts) == 1 &&
+				(part == s.held.Default ||
+					s.held.Objects.Namespaces[part] != nil && visible.Home(*s.held.Objects.Namespaces[part], s.held.Default) == s.held.Default)
 			if !plain && s.foreign(part) {
 				return true
 			}

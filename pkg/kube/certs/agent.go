@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// AgentServer is for the server of a node's agent. It shows what Keep has put into a directory, read anew for each connection, and admits
-// atoll-inspect alone, and controllers of the version before: clients whose certificate the central authority has signed for them. Members, nodes
-// and whoever has none are refused; so is atoll-inspect of a node that shutOut reports.
+// AgentServer is for the server of a node's agent. It shows what Keep has put into a directory, read anew for each connection,
+// and admits atoll-inspect alone, and controllers of the version before: clients whose certificate the central authority has
+// signed for them. Members, nodes and whoever has none are refused; so is atoll-inspect of a node that shutOut reports.
 func AgentServer(dir string, shutOut func(node string) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
@@ -32,8 +32,9 @@ func AgentServer(dir string, shutOut func(node string) bool) *tls.Config {
 	}
 }
 
-// Reader is for an agent that reads the southbound database, and for atoll-inspect. It shows what Keep has put into a directory, and takes a server for a member
-// if the central authority has signed its certificate as a member's. The files are read anew for each connection.
+// Reader is for an agent that reads the southbound database, and for atoll-inspect. It shows what Keep has put into a directory,
+// and takes a server for a member if the central authority has signed its certificate as a member's. The files are read anew for
+// each connection.
 func Reader(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -94,7 +95,8 @@ func verifyInspection(shown []*x509.Certificate, central *x509.CertPool, shutOut
 	return nil
 }
 
-// InspectServer is for what atoll-inspect serves to the API server. It shows what Keep has put into a directory, read anew for each connection.
+// InspectServer is for what atoll-inspect serves to the API server. It shows what Keep has put into a directory, read anew for
+// each connection.
 func InspectServer(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -102,8 +104,8 @@ func InspectServer(dir string) *tls.Config {
 	}
 }
 
-// AgentClient is how atoll-inspect reaches the agent of a node at an address of the node, by what Keep has put into a directory: nobody else is
-// taken for the agent.
+// AgentClient is how atoll-inspect reaches the agent of a node at an address of the node, by what Keep has put into a directory:
+// nobody else is taken for the agent.
 func AgentClient(dir, node string) func(netip.Addr) *tls.Config {
 	return func(address netip.Addr) *tls.Config {
 		return &tls.Config{

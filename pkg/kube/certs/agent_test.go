@@ -67,8 +67,8 @@ func meet(t *testing.T, server, client *tls.Config) (serves, asks error) {
 	return <-served, asks
 }
 
-// TestAgentsAndInspectionKnowEachOther: an agent answers atoll-inspect, of nodes that are not shut out, and controllers of the version before, and nobody else;
-// and atoll-inspect takes nobody else for a node's agent.
+// TestAgentsAndInspectionKnowEachOther: an agent answers atoll-inspect, of nodes that are not shut out, and controllers of the
+// version before, and nobody else; and atoll-inspect takes nobody else for a node's agent.
 func TestAgentsAndInspectionKnowEachOther(t *testing.T) {
 	t.Parallel()
 	now, loopback := time.Now(), netip.MustParseAddr("127.0.0.1")
@@ -116,8 +116,10 @@ func TestAgentsAndInspectionKnowEachOther(t *testing.T) {
 		client *tls.Config
 		says   string
 	}{
-		"nobody":                      {trusting(), "didn't provide a certificate"},
-		"a member":                    {client(central, Grant{CommonName: MemberPrefix + "n1", Client: true, Server: true}), "not of atoll-inspect"},
+		"nobody": {trusting(), "didn't provide a certificate"},
+		"a member": {
+			client(central, Grant{CommonName: MemberPrefix + "n1", Client: true, Server: true}), "not of atoll-inspect",
+		},
 		"a controller's server":       {client(central, Grant{CommonName: "atoll-inspect", Server: true}), "incompatible key usage"},
 		"inspection's own server":     {client(agents, grantOf(SignerInspectServer, "n3")), "unknown authority"},
 		"inspection of no node":       {client(central, grantOf(SignerInspect, "")), "not of atoll-inspect"},
@@ -138,11 +140,17 @@ func TestAgentsAndInspectionKnowEachOther(t *testing.T) {
 		agent *tls.Config
 		says  string
 	}{
-		"another node's agent":   {agentOf(agents, Grant{CommonName: "n2", Server: true, Addresses: good.Addresses}), `of the agent of node "n2"`},
-		"the agent elsewhere":    {agentOf(agents, Grant{CommonName: "n1", Server: true, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}), "192.0.2.1"},
+		"another node's agent": {
+			agentOf(agents, Grant{CommonName: "n2", Server: true, Addresses: good.Addresses}), `of the agent of node "n2"`,
+		},
+		"the agent elsewhere": {
+			agentOf(agents, Grant{CommonName: "n1", Server: true, Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}), "192.0.2.1",
+		},
 		"a node's own authority": {agentOf(node, good), "unknown authority"},
 		"inspection":             {agentOf(agents, grantOf(SignerInspectServer, "n1")), "not of \"n1\""},
-		"a member":               {agentOf(central, Grant{CommonName: "n1", Server: true, Client: true, Addresses: good.Addresses}), "unknown authority"},
+		"a member": {
+			agentOf(central, Grant{CommonName: "n1", Server: true, Client: true, Addresses: good.Addresses}), "unknown authority",
+		},
 		"a client's certificate": {agentOf(agents, Grant{CommonName: "n1", Client: true, Addresses: good.Addresses}), "incompatible key usage"},
 	} {
 		if _, asks := meet(t, test.agent, asker); asks == nil || !strings.Contains(asks.Error(), test.says) {
@@ -154,7 +162,8 @@ func TestAgentsAndInspectionKnowEachOther(t *testing.T) {
 	}
 	// A node may have any name: what inspection serves with is for no address.
 	called := AgentClient(dirWith(kept), InspectName)(loopback)
-	if _, asks := meet(t, agentOf(agents, grantOf(SignerInspectServer, "n1")), called); asks == nil || !strings.Contains(asks.Error(), "127.0.0.1") {
+	if _, asks := meet(t, agentOf(agents, grantOf(SignerInspectServer, "n1")), called); asks == nil ||
+		!strings.Contains(asks.Error(), "127.0.0.1") {
 		t.Errorf("inspection is taken for the agent of a node of its name: %v", asks)
 	}
 	// No member, and nobody who believes members or nodes, takes an agent for one.

@@ -39,8 +39,8 @@ type CA struct {
 // made is when it was made, and published.
 func (c CA) made() time.Time { return c.Certificate.NotBefore.Add(skew) }
 
-// Authority is the CAs of one purpose, the oldest first: those that once signed, the one that signs, and the one that will. Which of them is
-// what, their age says.
+// Authority is the CAs of one purpose, the oldest first: those that once signed, the one that signs, and the one that will. Which
+// of them is what, their age says.
 type Authority []CA
 
 // NewAuthority has one CA, which signs at once.
@@ -61,8 +61,8 @@ func (a Authority) pool() *x509.CertPool {
 	return pool
 }
 
-// Next is the authority at a later time: with a new CA if the newest ends soon, or one is wanted; and without those of which nothing can be valid
-// any more. It says whether anything is different.
+// Next is the authority at a later time: with a new CA if the newest ends soon, or one is wanted; and without those of which
+// nothing can be valid any more. It says whether anything is different.
 func (a Authority) Next(name string, now time.Time, wanted bool) (Authority, bool, error) {
 	next := make(Authority, 0, len(a)+1)
 	for i, ca := range a {
@@ -117,7 +117,8 @@ func (a Authority) Issue(g Grant, key crypto.PublicKey, now time.Time, life time
 		end = ca.Certificate.NotAfter
 	}
 	if !end.After(now) {
-		return nil, fmt.Errorf("sign certificate of %s: the authority's own ended at %s", g.CommonName, ca.Certificate.NotAfter.Format(time.RFC3339))
+		return nil, fmt.Errorf("sign certificate of %s: the authority's own ended at %s", g.CommonName,
+			ca.Certificate.NotAfter.Format(time.RFC3339))
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: g.CommonName}, NotBefore: now.Add(-skew), NotAfter: end,
@@ -209,8 +210,8 @@ func (a Authority) encode() (certificates, keys []byte, err error) {
 	return a.Bundle(), keys, nil
 }
 
-// decodeAuthority reads what encode has written. Whatever is wrong with it, is an error: an authority that is half read would sign with what is
-// in nobody's bundle.
+// decodeAuthority reads what encode has written. Whatever is wrong with it, is an error: an authority that is half read would
+// sign with what is in nobody's bundle.
 func decodeAuthority(certificates, keys []byte) (Authority, error) {
 	read, err := readCertificates(certificates)
 	if err != nil {

@@ -161,7 +161,8 @@ func TestWhatIsIssued(t *testing.T) {
 	t.Parallel()
 	authority := newAuthority(t, "central", epoch)
 	address := netip.MustParseAddr("192.0.2.1")
-	member := issue(t, authority, Grant{CommonName: "m", Addresses: []netip.Addr{address}, Server: true, Client: true}, epoch, 365*24*time.Hour)
+	member := issue(t, authority, Grant{CommonName: "m", Addresses: []netip.Addr{address}, Server: true, Client: true}, epoch,
+		365*24*time.Hour)
 	if !member.NotAfter.Equal(epoch.Add(MaxLife)) {
 		t.Errorf("it ends at %s, want %s after it was made", member.NotAfter, MaxLife)
 	}

@@ -1,11 +1,11 @@
 // Package certs gives OVN's members, nodes, their agents, Atoll's controllers and atoll-inspect their certificates.
 //
-// Three authorities sign: the central one for servers of databases, ovn-northd, controllers, and atoll-inspect as a client; that of nodes for
-// ovn-controllers, and for agents, which read the southbound database; that of agents for what agents serve to atoll-inspect, and what
-// atoll-inspect serves to the API server. The leading controller keeps them in Secrets (Store),
-// and answers CertificateSigningRequests (Signer). What it grants is decided by Judge, from the
-// request and the Node that its requester's token names; nothing else of a request gets into a certificate. Keep is the other side: it makes
-// a key, asks, and keeps a directory of files up to date for a daemon.
+// Three authorities sign: the central one for servers of databases, ovn-northd, controllers, and atoll-inspect as a client; that
+// of nodes for ovn-controllers, and for agents, which read the southbound database; that of agents for what agents serve to
+// atoll-inspect, and what atoll-inspect serves to the API server. The leading controller keeps them in Secrets (Store), and
+// answers CertificateSigningRequests (Signer). What it grants is decided by Judge, from the request and the Node that its
+// requester's token names; nothing else of a request gets into a certificate. Keep is the other side: it makes a key, asks, and
+// keeps a directory of files up to date for a daemon.
 //
 //	Keep ─ CertificateSigningRequest ─> Signer ─ Judge ─ Authority.Issue ─> Keep ─> tls.key, tls.crt, ca.crt, central-ca.crt
 //	Store ─ Secrets atoll-ca-*; ConfigMap atoll-ca ──────────────────────────────────────────────────────^

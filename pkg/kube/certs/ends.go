@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AuthorityEnds are when the newest CA of each authority ends, by the authority's name (atoll-ca-central), as the metric has it: of what ConfigMap atoll-ca
-// holds. An authority without a bundle is left out; a bundle that cannot be read is an error.
+// AuthorityEnds are when the newest CA of each authority ends, by the authority's name (atoll-ca-central), as the metric has it:
+// of what ConfigMap atoll-ca holds. An authority without a bundle is left out; a bundle that cannot be read is an error.
 func AuthorityEnds(data map[string]string) (map[string]time.Time, error) {
 	ends := map[string]time.Time{}
 	for _, kind := range kinds() {

@@ -57,7 +57,8 @@ func newAPI(t *testing.T) *api {
 		}
 	}
 	for _, name := range []string{"atoll-ovn-central", "atoll-ovn-node", InspectName, "other"} {
-		_, err := a.admin.CoreV1().ServiceAccounts(Namespace).Create(t.Context(), &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: name}}, meta.CreateOptions{})
+		_, err := a.admin.CoreV1().ServiceAccounts(Namespace).Create(t.Context(), &core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: name}},
+			meta.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
@@ -96,13 +97,17 @@ func (a *api) on(t *testing.T, node, account string) kubernetes.Interface {
 	t.Helper()
 	pod, err := a.admin.CoreV1().Pods(Namespace).Create(t.Context(), &core.Pod{
 		ObjectMeta: meta.ObjectMeta{GenerateName: account + "-"},
-		Spec:       core.PodSpec{NodeName: node, HostNetwork: true, ServiceAccountName: account, Containers: []core.Container{{Name: "c", Image: "none"}}},
+		Spec: core.PodSpec{
+			NodeName: node, HostNetwork: true, ServiceAccountName: account, Containers: []core.Container{{Name: "c", Image: "none"}},
+		},
 	}, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	token, err := a.admin.CoreV1().ServiceAccounts(Namespace).CreateToken(t.Context(), account, &authentication.TokenRequest{
-		Spec: authentication.TokenRequestSpec{BoundObjectRef: &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name}},
+		Spec: authentication.TokenRequestSpec{
+			BoundObjectRef: &authentication.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name},
+		},
 	}, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +118,9 @@ func (a *api) on(t *testing.T, node, account string) kubernetes.Interface {
 }
 
 // ask sends a request and returns what becomes of it.
-func (a *api) ask(t *testing.T, who kubernetes.Interface, signer, name string, addresses ...string) (*certificates.CertificateSigningRequest, *ecdsa.PrivateKey, error) {
+func (a *api) ask(
+	t *testing.T, who kubernetes.Interface, signer, name string, addresses ...string,
+) (*certificates.CertificateSigningRequest, *ecdsa.PrivateKey, error) {
 	t.Helper()
 	key := newKey(t)
 	request := requestFor(t, key, signer, name, addresses...)
@@ -129,7 +136,8 @@ func (a *api) answerTo(t *testing.T, name string) *certificates.CertificateSigni
 	var request *certificates.CertificateSigningRequest
 	until(t, "an answer to "+name, func() error {
 		var err error
-		if request, err = a.admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), name, meta.GetOptions{}); err == nil && !answered(request) {
+		if request, err = a.admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), name, meta.GetOptions{}); err == nil &&
+			!answered(request) {
 			err = fmt.Errorf("no answer: %+v", request.Status)
 		}
 		return err
@@ -146,9 +154,10 @@ func requestFor(t *testing.T, key *ecdsa.PrivateKey, signer, name string, addres
 	usages := grantOf(signer, "").usages()
 	w := wish{template: template, key: key, signer: signer, usages: usages}
 	spec := w.spec(t)
-	return &certificates.CertificateSigningRequest{ObjectMeta: meta.ObjectMeta{GenerateName: "test-"}, Spec: certificates.CertificateSigningRequestSpec{
-		SignerName: signer, Usages: usages, Request: spec.Request,
-	}}
+	return &certificates.CertificateSigningRequest{
+		ObjectMeta: meta.ObjectMeta{GenerateName: "test-"},
+		Spec:       certificates.CertificateSigningRequestSpec{SignerName: signer, Usages: usages, Request: spec.Request},
+	}
 }
 
 // until waits until something is so.
@@ -162,7 +171,9 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	a := newAPI(t)
 	// A tenant's admin who may make requests, as the role edit of some clusters lets him.
 	if _, err := a.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: "asks"}, RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "atoll-certificate-requester"},
+		ObjectMeta: meta.ObjectMeta{Name: "asks"}, RoleRef: rbac.RoleRef{
+			APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "atoll-certificate-requester",
+		},
 		Subjects: []rbac.Subject{
 			{Kind: "User", APIGroup: rbac.GroupName, Name: "tenant"}, {Kind: "ServiceAccount", Name: "other", Namespace: Namespace},
 		},
@@ -218,7 +229,8 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 			continue
 		}
 		if test.reason != "" {
-			if len(request.Status.Certificate) > 0 || !has(request, certificates.CertificateDenied) || request.Status.Conditions[0].Reason != test.reason {
+			if len(request.Status.Certificate) > 0 || !has(request, certificates.CertificateDenied) ||
+				request.Status.Conditions[0].Reason != test.reason {
 				t.Errorf("%s asks for %s: %+v; want it denied: %s", test.who, test.name, request.Status, test.reason)
 			}
 			continue
@@ -228,7 +240,8 @@ func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		pair, err := readPair(request.Status.Certificate, private)
-		if err != nil || pair.leaf.Subject.CommonName != test.name || !pair.signedBy((*a.signer.authorities.Load())[kindOf[test.signer]].Bundle(), time.Now()) {
+		if err != nil || pair.leaf.Subject.CommonName != test.name ||
+			!pair.signedBy((*a.signer.authorities.Load())[kindOf[test.signer]].Bundle(), time.Now()) {
 			t.Errorf("%s asks for %s: %v, %+v", test.who, test.name, err, request.Status)
 		}
 	}
@@ -284,7 +297,8 @@ func testShutOut(t *testing.T, a *api, askers map[string]kubernetes.Interface) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if signed := len(request.Status.Certificate) > 0; signed != (c.reason == "") || !signed && request.Status.Conditions[0].Reason != c.reason {
+			if signed := len(request.Status.Certificate) > 0; signed != (c.reason == "") ||
+				!signed && request.Status.Conditions[0].Reason != c.reason {
 				t.Errorf("%s, with the list %v: %+v; want the reason %q", one.signer, c.listed, request.Status, c.reason)
 			}
 		}
@@ -295,11 +309,14 @@ func testShutOut(t *testing.T, a *api, askers map[string]kubernetes.Interface) {
 func testApprovedByHand(t *testing.T, a *api, node kubernetes.Interface) {
 	a.stop()
 	requests := a.admin.CertificatesV1().CertificateSigningRequests()
-	request, err := node.CertificatesV1().CertificateSigningRequests().Create(t.Context(), requestFor(t, newKey(t), SignerNode, "n2"), meta.CreateOptions{})
+	request, err := node.CertificatesV1().CertificateSigningRequests().Create(t.Context(), requestFor(t, newKey(t), SignerNode, "n2"),
+		meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Status.Conditions = []certificates.CertificateSigningRequestCondition{condition(certificates.CertificateApproved, "ByHand", "it looked good")}
+	request.Status.Conditions = []certificates.CertificateSigningRequestCondition{
+		condition(certificates.CertificateApproved, "ByHand", "it looked good"),
+	}
 	if _, err := requests.UpdateApproval(t.Context(), request.Name, request, meta.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -318,13 +335,15 @@ func testSignersRights(t *testing.T, a *api) {
 		t.Fatal(err)
 	}
 	request.Status.Conditions = []certificates.CertificateSigningRequestCondition{condition(certificates.CertificateApproved, "x", "x")}
-	if _, err := controller.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), request.Name, request, meta.UpdateOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := controller.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), request.Name, request,
+		meta.UpdateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the controller approves for %s: %v", request.Spec.SignerName, err)
 	}
 	if _, err := controller.CoreV1().Secrets(Namespace).Get(t.Context(), "other", meta.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the controller reads another Secret: %v", err)
 	}
-	if _, err := a.on(t, "n1", "atoll-agent").CoreV1().Secrets(Namespace).Get(t.Context(), Node.Secret(), meta.GetOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := a.on(t, "n1", "atoll-agent").CoreV1().Secrets(Namespace).Get(t.Context(), Node.Secret(),
+		meta.GetOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("an agent reads the key of an authority: %v", err)
 	}
 }
@@ -376,11 +395,14 @@ func TestKeep(t *testing.T) {
 	}
 	// A second controller takes the authorities that are there.
 	other := store{a.admin, time.Now}
-	if all, err := other.current(t.Context()); err != nil || string(all[Central].Bundle()) != string((*a.signer.authorities.Load())[Central].Bundle()) {
+	if all, err := other.current(t.Context()); err != nil ||
+		string(all[Central].Bundle()) != string((*a.signer.authorities.Load())[Central].Bundle()) {
 		t.Errorf("a second controller has other authorities: %v", err)
 	}
 	// One that asks for the wrong node says so.
-	wrong := NewKeeper(KeeperConfig{Client: a.on(t, "n1", "atoll-ovn-node"), Log: log, Signer: SignerNode, Node: "n2", Dir: filepath.Join(t.TempDir(), "n2")})
+	wrong := NewKeeper(KeeperConfig{
+		Client: a.on(t, "n1", "atoll-ovn-node"), Log: log, Signer: SignerNode, Node: "n2", Dir: filepath.Join(t.TempDir(), "n2"),
+	})
 	if _, err := wrong.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "on node n1, gets") {
 		t.Errorf("it asks for another node: %v", err)
 	}

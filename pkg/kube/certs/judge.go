@@ -136,9 +136,9 @@ func refuse(reason, format string, args ...any) error {
 	return &RefusalError{reason, fmt.Sprintf(format, args...)}
 }
 
-// NodeOf is the node that a request comes from: the one that its requester's token is bound to, or that is in a group of its client
-// certificate. It is an error (Refusal) if there is none, or more than one, or the requester is none that the signer serves. The API server writes all
-// that it reads.
+// NodeOf is the node that a request comes from: the one that its requester's token is bound to, or that is in a group of its
+// client certificate. It is an error (Refusal) if there is none, or more than one, or the requester is none that the signer
+// serves. The API server writes all that it reads.
 func NodeOf(spec *certificates.CertificateSigningRequestSpec) (string, error) {
 	account, ours := strings.CutPrefix(spec.Username, "system:serviceaccount:"+Namespace+":")
 	if !ours || !slices.Contains(askers[spec.SignerName], account) {
@@ -154,7 +154,8 @@ func NodeOf(spec *certificates.CertificateSigningRequestSpec) (string, error) {
 	slices.Sort(nodes)
 	switch nodes = slices.Compact(nodes); {
 	case len(nodes) == 0:
-		return "", refuse(reasonNode, "the requester's token is bound to no node: use the token of a pod (Kubernetes 1.32 and newer), or one that is bound to a Node")
+		return "", refuse(reasonNode,
+			"the requester's token is bound to no node: use the token of a pod (Kubernetes 1.32 and newer), or one that is bound to a Node")
 	case len(nodes) > 1 || nodes[0] == "":
 		return "", refuse(reasonNode, "the requester stands for several nodes: %s", strings.Join(nodes, ", "))
 	}
@@ -182,7 +183,8 @@ func Judge(spec *certificates.CertificateSigningRequestSpec, node *core.Node) (G
 		return Grant{}, nil, err
 	}
 	if request.Subject.CommonName != grant.CommonName || len(request.Subject.Names) != 1 {
-		return Grant{}, nil, refuse(reasonName, "the request is for %q; the requester, on node %s, gets a certificate with the subject \"CN=%s\" and no other",
+		return Grant{}, nil, refuse(reasonName,
+			"the request is for %q; the requester, on node %s, gets a certificate with the subject \"CN=%s\" and no other",
 			request.Subject.String(), name, grant.CommonName)
 	}
 	if grant.Addresses, err = judgeNames(request, node, spec.SignerName, grant); err != nil {
@@ -224,8 +226,8 @@ func judgeUsages(usages, want []certificates.KeyUsage) error {
 // extensionNames is the extension of alternative names.
 var extensionNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions. A server that is called by names has
-// exactly these, and no addresses.
+// judgeNames takes addresses of the requester's own node, of a server, and no other names or extensions. A server that is called
+// by names has exactly these, and no addresses.
 func judgeNames(request *x509.CertificateRequest, node *core.Node, signer string, grant Grant) ([]netip.Addr, error) {
 	for _, extension := range request.Extensions {
 		if !extension.Id.Equal(extensionNames) {

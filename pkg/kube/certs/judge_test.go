@@ -86,7 +86,8 @@ func TestJudge(t *testing.T) {
 	both := append(slices.Clone(client), certificates.UsageServerAuth)
 	node := func(change func(*wish)) wish {
 		w := wish{
-			signer: SignerNode, user: "system:serviceaccount:atoll-system:atoll-ovn-node", token: []string{"n1"}, usages: client, key: p256, node: "n1",
+			signer: SignerNode, user: "system:serviceaccount:atoll-system:atoll-ovn-node", token: []string{"n1"}, usages: client, key: p256,
+			node:     "n1",
 			template: x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}},
 		}
 		change(&w)
@@ -95,7 +96,9 @@ func TestJudge(t *testing.T) {
 	member := func(change func(*wish)) wish {
 		return node(func(w *wish) {
 			w.signer, w.user, w.usages = SignerCentral, "system:serviceaccount:atoll-system:atoll-ovn-central", both
-			w.template = x509.CertificateRequest{Subject: pkix.Name{CommonName: "atoll-ovn-central:n1"}, IPAddresses: []net.IP{net.ParseIP("192.0.2.1")}}
+			w.template = x509.CertificateRequest{
+				Subject: pkix.Name{CommonName: "atoll-ovn-central:n1"}, IPAddresses: []net.IP{net.ParseIP("192.0.2.1")},
+			}
 			change(w)
 		})
 	}
@@ -137,40 +140,50 @@ func TestJudge(t *testing.T) {
 		wish   wish
 		reason string
 	}{
-		"a node":                          {node(func(*wish) {}), ""},
-		"a reader":                        {reader(func(*wish) {}), ""},
-		"an agent as a node":              {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
-		"a node as a reader":              {reader(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
-		"a reader as a chassis":           {reader(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
-		"another node's reader":           {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-agent:n2" }), reasonName},
-		"a reader as a member":            {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"a reader as a server":            {reader(func(w *wish) { w.usages = both }), reasonUsage},
-		"a reader's address":              {reader(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
-		"a reader of no node":             {reader(func(w *wish) { w.token = nil }), reasonNode},
-		"inspection":                      {inspect(func(*wish) {}), ""},
-		"inspection on another node":      {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-inspect:n2" }), reasonName},
-		"inspection as a controller":      {inspect(func(w *wish) { w.template.Subject.CommonName = ControllerName }), reasonName},
-		"inspection as a member":          {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"inspection as a database":        {inspect(func(w *wish) { w.usages = both }), reasonUsage},
-		"inspection as a server alone":    {inspect(func(w *wish) { w.usages = server }), reasonUsage},
-		"inspection with an address":      {inspect(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
-		"inspection with a name":          {inspect(func(w *wish) { w.template.DNSNames = inspectNames() }), reasonName},
-		"inspection of no node":           {inspect(func(w *wish) { w.token = nil }), reasonNode},
-		"inspection asks for a member":    {inspect(func(w *wish) { w.signer = SignerCentral }), reasonAsker},
-		"inspection asks for an agent":    {inspect(func(w *wish) { w.signer = SignerAgent }), reasonAsker},
-		"an agent as inspection":          {inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
-		"a controller as inspection":      {inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-controller" }), reasonAsker},
-		"a tenant as inspection":          {inspect(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-inspect" }), reasonAsker},
-		"inspection's server":             {inspectServer(func(*wish) {}), ""},
-		"its names in another order":      {inspectServer(func(w *wish) { slices.Reverse(w.template.DNSNames) }), ""},
-		"a server with one name more":     {inspectServer(func(w *wish) { w.template.DNSNames = append(w.template.DNSNames, "kubernetes.default.svc") }), reasonName},
-		"a server with one name less":     {inspectServer(func(w *wish) { w.template.DNSNames = w.template.DNSNames[:1] }), reasonName},
-		"a server with another name":      {inspectServer(func(w *wish) { w.template.DNSNames[0] = "kubernetes.default.svc" }), reasonName},
-		"a server with an address":        {inspectServer(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
-		"a server as its node's agent":    {inspectServer(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
-		"a server as a client":            {inspectServer(func(w *wish) { w.usages = both }), reasonUsage},
-		"a server of no node":             {inspectServer(func(w *wish) { w.token = nil }), reasonNode},
-		"an agent as inspection's server": {inspectServer(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a node":                       {node(func(*wish) {}), ""},
+		"a reader":                     {reader(func(*wish) {}), ""},
+		"an agent as a node":           {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a node as a reader":           {reader(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
+		"a reader as a chassis":        {reader(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"another node's reader":        {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-agent:n2" }), reasonName},
+		"a reader as a member":         {reader(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"a reader as a server":         {reader(func(w *wish) { w.usages = both }), reasonUsage},
+		"a reader's address":           {reader(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
+		"a reader of no node":          {reader(func(w *wish) { w.token = nil }), reasonNode},
+		"inspection":                   {inspect(func(*wish) {}), ""},
+		"inspection on another node":   {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-inspect:n2" }), reasonName},
+		"inspection as a controller":   {inspect(func(w *wish) { w.template.Subject.CommonName = ControllerName }), reasonName},
+		"inspection as a member":       {inspect(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"inspection as a database":     {inspect(func(w *wish) { w.usages = both }), reasonUsage},
+		"inspection as a server alone": {inspect(func(w *wish) { w.usages = server }), reasonUsage},
+		"inspection with an address": {
+			inspect(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress,
+		},
+		"inspection with a name":       {inspect(func(w *wish) { w.template.DNSNames = inspectNames() }), reasonName},
+		"inspection of no node":        {inspect(func(w *wish) { w.token = nil }), reasonNode},
+		"inspection asks for a member": {inspect(func(w *wish) { w.signer = SignerCentral }), reasonAsker},
+		"inspection asks for an agent": {inspect(func(w *wish) { w.signer = SignerAgent }), reasonAsker},
+		"an agent as inspection":       {inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker},
+		"a controller as inspection": {
+			inspect(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-controller" }), reasonAsker,
+		},
+		"a tenant as inspection":     {inspect(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-inspect" }), reasonAsker},
+		"inspection's server":        {inspectServer(func(*wish) {}), ""},
+		"its names in another order": {inspectServer(func(w *wish) { slices.Reverse(w.template.DNSNames) }), ""},
+		"a server with one name more": {
+			inspectServer(func(w *wish) { w.template.DNSNames = append(w.template.DNSNames, "kubernetes.default.svc") }), reasonName,
+		},
+		"a server with one name less": {inspectServer(func(w *wish) { w.template.DNSNames = w.template.DNSNames[:1] }), reasonName},
+		"a server with another name":  {inspectServer(func(w *wish) { w.template.DNSNames[0] = "kubernetes.default.svc" }), reasonName},
+		"a server with an address": {
+			inspectServer(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress,
+		},
+		"a server as its node's agent": {inspectServer(func(w *wish) { w.template.Subject.CommonName = "n1" }), reasonName},
+		"a server as a client":         {inspectServer(func(w *wish) { w.usages = both }), reasonUsage},
+		"a server of no node":          {inspectServer(func(w *wish) { w.token = nil }), reasonNode},
+		"an agent as inspection's server": {
+			inspectServer(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-agent" }), reasonAsker,
+		},
 		"a tenant as inspection's server": {inspectServer(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-inspect" }), reasonAsker},
 		"by a client certificate":         {node(func(w *wish) { w.token, w.groups = nil, []string{"x", "atoll.dev:node:n1"} }), ""},
 		"twice the same node":             {node(func(w *wish) { w.groups = []string{"atoll.dev:node:n1"} }), ""},
@@ -200,7 +213,9 @@ func TestJudge(t *testing.T) {
 		"a member asks for a node":  {member(func(w *wish) { w.signer = SignerNode }), reasonAsker},
 		"another namespace":         {node(func(w *wish) { w.user = "system:serviceaccount:team:atoll-agent" }), reasonAsker},
 		"another ServiceAccount":    {node(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-dns" }), reasonAsker},
-		"an admin":                  {node(func(w *wish) { w.user, w.groups = "admin", []string{"system:masters", "atoll.dev:node:n1"} }), reasonAsker},
+		"an admin": {
+			node(func(w *wish) { w.user, w.groups = "admin", []string{"system:masters", "atoll.dev:node:n1"} }), reasonAsker,
+		},
 		"no user":                   {node(func(w *wish) { w.user = "" }), reasonAsker},
 		"another signer":            {node(func(w *wish) { w.signer = "kubernetes.io/kube-apiserver-client" }), reasonAsker},
 		"a node as a server":        {node(func(w *wish) { w.usages = both }), reasonUsage},
@@ -208,20 +223,22 @@ func TestJudge(t *testing.T) {
 		"usage of a CA":             {member(func(w *wish) { w.usages = append(slices.Clone(both), certificates.UsageCertSign) }), reasonUsage},
 		"no usages":                 {node(func(w *wish) { w.usages = nil }), reasonUsage},
 		"a node's address":          {node(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.1")} }), reasonAddress},
-		"another node's address":    {member(func(w *wish) { w.template.IPAddresses = append(w.template.IPAddresses, net.ParseIP("192.0.2.2")) }), reasonAddress},
-		"loopback":                  {member(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }), reasonAddress},
-		"a host name":               {member(func(w *wish) { w.template.DNSNames = []string{"n1"} }), reasonName},
-		"an email address":          {member(func(w *wish) { w.template.EmailAddresses = []string{"a@b"} }), reasonName},
-		"another node's agent":      {agent(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
-		"an agent as a member":      {agent(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
-		"an agent elsewhere":        {agent(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.2")} }), reasonAddress},
-		"an agent by a host name":   {agent(func(w *wish) { w.template.DNSNames = []string{"n2"} }), reasonName},
-		"an agent as a client":      {agent(func(w *wish) { w.usages = client }), reasonUsage},
-		"an agent as both":          {agent(func(w *wish) { w.usages = both }), reasonUsage},
-		"an agent of no node":       {agent(func(w *wish) { w.token = nil }), reasonNode},
-		"a node's OVN as an agent":  {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
-		"a member as an agent":      {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-central" }), reasonAsker},
-		"a tenant as an agent":      {agent(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-agent" }), reasonAsker},
+		"another node's address": {
+			member(func(w *wish) { w.template.IPAddresses = append(w.template.IPAddresses, net.ParseIP("192.0.2.2")) }), reasonAddress,
+		},
+		"loopback":                 {member(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }), reasonAddress},
+		"a host name":              {member(func(w *wish) { w.template.DNSNames = []string{"n1"} }), reasonName},
+		"an email address":         {member(func(w *wish) { w.template.EmailAddresses = []string{"a@b"} }), reasonName},
+		"another node's agent":     {agent(func(w *wish) { w.template.Subject.CommonName = "n2" }), reasonName},
+		"an agent as a member":     {agent(func(w *wish) { w.template.Subject.CommonName = "atoll-ovn-central:n1" }), reasonName},
+		"an agent elsewhere":       {agent(func(w *wish) { w.template.IPAddresses = []net.IP{net.ParseIP("192.0.2.2")} }), reasonAddress},
+		"an agent by a host name":  {agent(func(w *wish) { w.template.DNSNames = []string{"n2"} }), reasonName},
+		"an agent as a client":     {agent(func(w *wish) { w.usages = client }), reasonUsage},
+		"an agent as both":         {agent(func(w *wish) { w.usages = both }), reasonUsage},
+		"an agent of no node":      {agent(func(w *wish) { w.token = nil }), reasonNode},
+		"a node's OVN as an agent": {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-node" }), reasonAsker},
+		"a member as an agent":     {agent(func(w *wish) { w.user = "system:serviceaccount:atoll-system:atoll-ovn-central" }), reasonAsker},
+		"a tenant as an agent":     {agent(func(w *wish) { w.user = "system:serviceaccount:acme:atoll-agent" }), reasonAsker},
 		"to be a CA": {member(func(w *wish) {
 			w.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: basic}}
 		}), reasonRequest},
@@ -237,7 +254,8 @@ func TestJudge(t *testing.T) {
 		refusal, refused := errors.AsType[*RefusalError](err)
 		switch {
 		case test.reason == "" && (err != nil || public == nil || grant.CommonName != test.wish.template.Subject.CommonName ||
-			grant.Server != slices.Contains(test.wish.usages, certificates.UsageServerAuth) || grant.Client != slices.Contains(test.wish.usages, certificates.UsageClientAuth)):
+			grant.Server != slices.Contains(test.wish.usages, certificates.UsageServerAuth) ||
+			grant.Client != slices.Contains(test.wish.usages, certificates.UsageClientAuth)):
 			t.Errorf("%s: %v, %+v", name, err, grant)
 		case test.reason != "" && (!refused || refusal.Reason != test.reason || refusal.Message == ""):
 			t.Errorf("%s: %v; want a refusal: %s", name, err, test.reason)
@@ -247,7 +265,8 @@ func TestJudge(t *testing.T) {
 	}
 	// The names of a server are those of the signer, in the signer's order.
 	reversed := inspectServer(func(w *wish) { slices.Reverse(w.template.DNSNames) })
-	if grant, _, err := Judge(reversed.spec(t), nodes["n1"]); err != nil || !slices.Equal(grant.Names, inspectNames()) || len(grant.Addresses) > 0 {
+	if grant, _, err := Judge(reversed.spec(t), nodes["n1"]); err != nil || !slices.Equal(grant.Names, inspectNames()) ||
+		len(grant.Addresses) > 0 {
 		t.Errorf("inspection's server is granted %v, %v: %v", grant.Names, grant.Addresses, err)
 	}
 	grant, _, err := Judge(member(func(*wish) {}).spec(t), nodes["n1"])

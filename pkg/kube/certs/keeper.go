@@ -130,7 +130,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.waiting("the ConfigMap " + Namespace + "/" + ConfigMapName + ", which atoll-controller makes")
 	running.Go(func() { k.say(ctx) })
 	bundles := k.follow(ctx, &running)
-	if have, err := readFiles(c.Dir); err == nil && have.leaf.Subject.CommonName == k.commonName() && k.fits(have) && time.Now().Before(have.leaf.NotAfter) {
+	if have, err := readFiles(c.Dir); err == nil && have.leaf.Subject.CommonName == k.commonName() && k.fits(have) &&
+		time.Now().Before(have.leaf.NotAfter) {
 		// A member starts with what it has while there is no API server, which may be on its way up itself.
 		k.set(have)
 		k.once.Do(func() { close(k.ready) })
@@ -194,7 +195,8 @@ func due(leaf *x509.Certificate, now time.Time) bool {
 func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
 	own := []byte(bundle.Data[kindOf[k.config.Signer].Bundle()])
 	if len(own) == 0 {
-		return fmt.Errorf("the ConfigMap %s/%s has no %s: the atoll-controller is older than this", Namespace, ConfigMapName, kindOf[k.config.Signer].Bundle())
+		return fmt.Errorf("the ConfigMap %s/%s has no %s: the atoll-controller is older than this", Namespace, ConfigMapName,
+			kindOf[k.config.Signer].Bundle())
 	}
 	have := k.have
 	if have == nil || !have.signedBy(own, time.Now()) || !k.fits(have) || due(have.leaf, time.Now()) {
@@ -214,7 +216,9 @@ func (k *Keeper) renew(ctx context.Context, bundle *core.ConfigMap) error {
 	if _, err := readCertificates([]byte(trusted)); err != nil {
 		return fmt.Errorf("read ConfigMap %s: %w", ConfigMapName, err)
 	}
-	all := files{FileKey: have.private, FileCertificate: have.certificate, FileCA: []byte(trusted), FileCentralCA: []byte(bundle.Data[KeyCentral])}
+	all := files{
+		FileKey: have.private, FileCertificate: have.certificate, FileCA: []byte(trusted), FileCentralCA: []byte(bundle.Data[KeyCentral]),
+	}
 	if k.config.Signer == SignerInspect {
 		// It asks agents.
 		all[FileAgentCA] = []byte(bundle.Data[KeyAgent])

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// TLS is how the process that signs reaches OVN's databases. Each connection has a certificate of its own, which is signed as it is made;
-// while the authorities are not known, there is none. A server is a member if the central authority has signed its certificate as a server's
-// and its name is a member's: Open vSwitch has no host names.
+// TLS is how the process that signs reaches OVN's databases. Each connection has a certificate of its own, which is signed as it
+// is made; while the authorities are not known, there is none. A server is a member if the central authority has signed its
+// certificate as a server's and its name is a member's: Open vSwitch has no host names.
 func (s *Signer) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

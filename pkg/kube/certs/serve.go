@@ -12,8 +12,8 @@ import (
 // firstReadEvery is how often the central authority is looked for by whoever follows it, until there is one.
 const firstReadEvery = 2 * time.Second
 
-// Follow reads the central authority until ctx ends, and writes nothing: for atoll-controller --clean, which asks databases and does not lead. It
-// lasts through whatever goes wrong.
+// Follow reads the central authority until ctx ends, and writes nothing: for atoll-controller --clean, which asks databases and
+// does not lead. It lasts through whatever goes wrong.
 func (s *Signer) Follow(ctx context.Context) {
 	for {
 		wait := rereadEvery
@@ -45,10 +45,10 @@ func (s *Signer) see(ctx context.Context) error {
 	return nil
 }
 
-// InspectBundle is what verifies atoll-inspect for the API server, in PEM; nil while it is not known. The central authority is in it because
-// controllers of the version before answer by its certificates until the upgrade is over. The leader cannot tell when that is, and who goes back to that version
-// needs it again: so it stays in the bundle in all of this version, and goes in the next. Meanwhile it lets in nobody else: it signs no server certificate with the
-// names of the Service any more.
+// InspectBundle is what verifies atoll-inspect for the API server, in PEM; nil while it is not known. The central authority is in
+// it because controllers of the version before answer by its certificates until the upgrade is over. The leader cannot tell when
+// that is, and who goes back to that version needs it again: so it stays in the bundle in all of this version, and goes in the
+// next. Meanwhile it lets in nobody else: it signs no server certificate with the names of the Service any more.
 func (s *Signer) InspectBundle() []byte {
 	all := s.authorities.Load()
 	if all == nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestInspectBundle: the API server believes atoll-inspect, and controllers of the version before, by the names of the Service, and neither an agent nor a
-// member, whose certificates have addresses alone.
+// TestInspectBundle: the API server believes atoll-inspect, and controllers of the version before, by the names of the Service,
+// and neither an agent nor a member, whose certificates have addresses alone.
 func TestInspectBundle(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -15,7 +15,9 @@ func TestInspectBundle(t *testing.T) {
 	if s.InspectBundle() != nil {
 		t.Fatal("there are CAs before there is an authority")
 	}
-	all := Authorities{Central: newAuthority(t, string(Central), now), Node: newAuthority(t, string(Node), now), Agent: newAuthority(t, string(Agent), now)}
+	all := Authorities{
+		Central: newAuthority(t, string(Central), now), Node: newAuthority(t, string(Node), now), Agent: newAuthority(t, string(Agent), now),
+	}
 	s.authorities.Store(&all)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.InspectBundle())

@@ -207,11 +207,13 @@ func (s *Signer) answer(ctx context.Context, name string) error {
 	if answered(request) {
 		return nil
 	}
-	// They are loaded before the list of nodes that are shut out is read: an authority that is made anew because of a node does not sign for that node.
+	// They are loaded before the list of nodes that are shut out is read: an authority that is made anew because of a node does not
+	// sign for that node.
 	all := s.authorities.Load()
 	grant, public, err := s.decide(ctx, &request.Spec)
 	if refusal, ok := errors.AsType[*RefusalError](err); ok {
-		s.config.Log.Warn("a certificate is refused", "request", name, "requester", request.Spec.Username, "reason", refusal.Reason, "message", refusal.Message)
+		s.config.Log.Warn("a certificate is refused", "request", name, "requester", request.Spec.Username, "reason", refusal.Reason, "message",
+			refusal.Message)
 		s.signed.WithLabelValues(request.Spec.SignerName, refusal.Reason).Inc()
 		return s.refuse(ctx, request, refusal)
 	}
@@ -258,7 +260,9 @@ func (s *Signer) decide(ctx context.Context, spec *certificates.CertificateSigni
 		return Grant{}, nil, err
 	}
 	if since, is := listed[name]; is {
-		return Grant{}, nil, refuse(reasonShutOut, "node %s is shut out since %s: it gets no certificate until it is admitted again (atoll node admit %[1]s)", name, since.Format(time.RFC3339))
+		return Grant{}, nil, refuse(reasonShutOut,
+			"node %s is shut out since %s: it gets no certificate until it is admitted again (atoll node admit %[1]s)", name,
+			since.Format(time.RFC3339))
 	}
 	node, err := s.config.Client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
 	if apierrors.IsNotFound(err) {

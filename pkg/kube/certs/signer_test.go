@@ -12,11 +12,14 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 )
 
-// TestANewerAuthorityDoesNotSign: an authority that is made anew while a request is judged does not sign it. The node may have been shut out since the list was read, and the authority
-// of before is worth nothing then.
+// TestANewerAuthorityDoesNotSign: an authority that is made anew while a request is judged does not sign it. The node may have
+// been shut out since the list was read, and the authority of before is worth nothing then.
 func TestANewerAuthorityDoesNotSign(t *testing.T) {
 	t.Parallel()
-	w := wish{signer: SignerNode, user: "system:serviceaccount:atoll-system:atoll-ovn-node", token: []string{"n1"}, usages: grantOf(SignerNode, "n1").usages(), key: newKey(t)}
+	w := wish{
+		signer: SignerNode, user: "system:serviceaccount:atoll-system:atoll-ovn-node", token: []string{"n1"},
+		usages: grantOf(SignerNode, "n1").usages(), key: newKey(t),
+	}
 	request := &certificates.CertificateSigningRequest{ObjectMeta: meta.ObjectMeta{Name: "of-n1"}, Spec: *w.spec(t)}
 	client := kubefake.NewClientset(request, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1"}})
 	s := NewSigner(SignerConfig{Client: client, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return epoch }})

@@ -51,7 +51,8 @@ func newSouthbound(t *testing.T) *southbound {
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	s.Central, err = ovn.Run(t.Context(), ovn.Options{
-		Dir: filepath.Join(dir, "ovn"), Northd: true, SouthboundArgs: append(s.files("server"), "--remote=db:OVN_Southbound,SB_Global,connections"),
+		Dir: filepath.Join(dir, "ovn"), Northd: true, SouthboundArgs: append(s.files("server"),
+			"--remote=db:OVN_Southbound,SB_Global,connections"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,8 @@ func newSouthbound(t *testing.T) *southbound {
 // serve writes the server's files: as a member's Keeper does.
 func (s *southbound) serve(t *testing.T) {
 	t.Helper()
-	s.write(t, "server", s.central, Grant{CommonName: MemberPrefix + "m", Server: true, Client: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+	s.write(t, "server", s.central,
+		Grant{CommonName: MemberPrefix + "m", Server: true, Client: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 		append(s.central.Bundle(), s.node.Bundle()...))
 }
 
@@ -94,7 +96,8 @@ func (s *southbound) write(t *testing.T, name string, authority Authority, g Gra
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFiles(filepath.Join(s.dir, name), files{FileKey: private, FileCertificate: certificate, FileCA: trusted, FileCentralCA: s.central.Bundle()}); err != nil {
+	if err := writeFiles(filepath.Join(s.dir, name),
+		files{FileKey: private, FileCertificate: certificate, FileCA: trusted, FileCentralCA: s.central.Bundle()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,7 +105,10 @@ func (s *southbound) write(t *testing.T, name string, authority Authority, g Gra
 // files are the options by which OVN's programs find them.
 func (s *southbound) files(name string) []string {
 	dir := filepath.Join(s.dir, name)
-	return []string{"--private-key=" + filepath.Join(dir, FileKey), "--certificate=" + filepath.Join(dir, FileCertificate), "--ca-cert=" + filepath.Join(dir, FileCA)}
+	return []string{
+		"--private-key=" + filepath.Join(dir, FileKey), "--certificate=" + filepath.Join(dir, FileCertificate),
+		"--ca-cert=" + filepath.Join(dir, FileCA),
+	}
 }
 
 // as runs ovn-sbctl with somebody's certificate.
@@ -131,7 +137,9 @@ func (s *southbound) chassis(t *testing.T, name, tunnel string) *ovn.Chassis {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c, err := ovn.StartChassis(t.Context(), ovn.ChassisOptions{Dir: dir, Name: name, Southbound: s.address, Certificates: s.files(name), Datapath: datapath, Tunnel: netip.MustParseAddr(tunnel)})
+	c, err := ovn.StartChassis(t.Context(), ovn.ChassisOptions{
+		Dir: dir, Name: name, Southbound: s.address, Certificates: s.files(name), Datapath: datapath, Tunnel: netip.MustParseAddr(tunnel),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +150,8 @@ func (s *southbound) chassis(t *testing.T, name, tunnel string) *ovn.Chassis {
 // plug makes the interface of a logical port, as far as ovn-controller looks at it.
 func plug(t *testing.T, c *ovn.Chassis, port string) {
 	t.Helper()
-	if _, err := c.VSCtl(t.Context(), "--no-wait", "add-port", "br-int", port, "--", "set", "Interface", port, "type=internal", "external_ids:iface-id="+port); err != nil {
+	if _, err := c.VSCtl(t.Context(), "--no-wait", "add-port", "br-int", port, "--", "set", "Interface", port,
+		"type=internal", "external_ids:iface-id="+port); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,8 +167,8 @@ func (s *southbound) awaitUp(t *testing.T, port, up string) {
 	})
 }
 
-// rolePermissions are what the role ovn-controller may write in OVN 25.03: table, the column that must have the client's CN ([""]: none), whether rows may be
-// inserted and deleted, and the columns that may be changed.
+// rolePermissions are what the role ovn-controller may write in OVN 25.03: table, the column that must have the client's CN
+// ([""]: none), whether rows may be inserted and deleted, and the columns that may be changed.
 const rolePermissions = `
 BFD,[chassis_name],false,[status]
 Chassis,[name],true,"[encaps, external_ids, nb_cfg, other_config, transport_zones, vtep_logical_switches]"
@@ -173,8 +182,8 @@ Port_Binding,"[""""]",false,"[additional_chassis, additional_encap, chassis, enc
 Service_Monitor,[chassis_name],false,[status]
 `
 
-// A node whose name is longer than what X.509 allows a CN (64) works end to end with its own certificate; and with a stolen one, the rows of
-// others are out of reach, but for what OVN's role leaves open.
+// A node whose name is longer than what X.509 allows a CN (64) works end to end with its own certificate; and with a stolen one,
+// the rows of others are out of reach, but for what OVN's role leaves open.
 func TestStolenNode(t *testing.T) {
 	s := newSouthbound(t)
 	name := "n1." + strings.Repeat("long-name.", 8) + "example"
@@ -187,7 +196,8 @@ func TestStolenNode(t *testing.T) {
 	s.awaitUp(t, "p1", "true")
 	s.awaitUp(t, "p2", "true")
 	// Another version of OVN may let nodes write more: then docs/security.md is no longer true.
-	permissions := strings.Split(s.do(t, s.SBCtl, "--format=csv", "--no-headings", "--columns=table,authorization,insert_delete,update", "list", "RBAC_Permission"), "\n")
+	permissions := strings.Split(s.do(t, s.SBCtl, "--format=csv", "--no-headings", "--columns=table,authorization,insert_delete,update",
+		"list", "RBAC_Permission"), "\n")
 	slices.Sort(permissions)
 	if diff := cmp.Diff(strings.Split(strings.TrimSpace(rolePermissions), "\n"), permissions); diff != "" {
 		t.Errorf("what OVN's role lets a node write (-known +now):\n%s", diff)
@@ -208,7 +218,14 @@ func TestStolenNode(t *testing.T) {
 		{"another's private row", []string{"set", "Chassis_Private", "n2", "nb_cfg=1"}, false},
 		{"another's tunnel", []string{"set", "Encap", find("Encap", "chassis_name=n2"), "ip=192.0.2.66"}, false},
 		{"a chassis of a new name", []string{"chassis-add", "n3", "geneve", "192.0.2.3"}, false},
-		{"a logical flow", []string{"create", "Logical_Flow", "logical_datapath=" + datapath, "pipeline=ingress", "table_id=0", "priority=1", "match=\"1\"", "actions=\"next;\""}, false},
+		{
+			"a logical flow",
+			[]string{
+				"create", "Logical_Flow", "logical_datapath=" + datapath, "pipeline=ingress", "table_id=0", "priority=1", "match=\"1\"",
+				"actions=\"next;\"",
+			},
+			false,
+		},
 		{"a change of a logical flow", []string{"set", "Logical_Flow", flow, "external_ids:x=y"}, false},
 		{"a datapath", []string{"set", "Datapath_Binding", datapath, "external_ids:x=y"}, false},
 		{"an address set", []string{"create", "Address_Set", "name=evil", "addresses=10.0.0.1"}, false},
@@ -225,12 +242,24 @@ func TestStolenNode(t *testing.T) {
 		{"the chassis of a free port", []string{"set", "Port_Binding", "p3", "chassis=" + find("Chassis", "name="+name)}, true},
 		{"the chassis of another's port", []string{"set", "Port_Binding", "p2", "chassis=" + find("Chassis", "name="+name)}, true},
 		{"that another's port is down", []string{"set", "Port_Binding", "p2", "up=false"}, true},
-		{"a neighbour of a router's", []string{"create", "MAC_Binding", "logical_port=p2", "ip=10.0.0.9", "mac=\"0a:00:00:00:00:09\"", "datapath=" + datapath}, true},
+		{
+			"a neighbour of a router's",
+			[]string{"create", "MAC_Binding", "logical_port=p2", "ip=10.0.0.9", "mac=\"0a:00:00:00:00:09\"", "datapath=" + datapath},
+			true,
+		},
 		// pkg/controller/southbound takes it back.
 		{"that another's port is on its chassis as well", []string{
-			"set", "Port_Binding", "p2", "additional_chassis=" + find("Chassis", "name="+name), "additional_encap=" + find("Encap", "chassis_name="+name),
+			"set", "Port_Binding", "p2", "additional_chassis=" + find("Chassis", "name="+name),
+			"additional_encap=" + find("Encap", "chassis_name="+name),
 		}, true},
-		{"a route of a router's", []string{"create", "Learned_Route", "datapath=" + datapath, "logical_port=" + find("Port_Binding", "logical_port=p2"), "ip_prefix=10.0.9.0/24", "nexthop=10.0.0.9"}, false},
+		{
+			"a route of a router's",
+			[]string{
+				"create", "Learned_Route", "datapath=" + datapath, "logical_port=" + find("Port_Binding", "logical_port=p2"), "ip_prefix=10.0.9.0/24",
+				"nexthop=10.0.0.9",
+			},
+			false,
+		},
 		{"where a MAC address is", []string{"create", "FDB", "mac=\"0a:00:00:00:00:09\"", "dp_key=1", "port_key=1"}, true},
 	}
 	for _, attack := range attacks {
@@ -313,8 +342,8 @@ func TestControllersReachMembersOnly(t *testing.T) {
 	}
 }
 
-// OVSDB's locks know no roles: a stolen node can take ovn-northd's, so that nothing more becomes of what is written to the northbound database. It
-// ends with the node's connection. docs/security.md says so.
+// OVSDB's locks know no roles: a stolen node can take ovn-northd's, so that nothing more becomes of what is written to the
+// northbound database. It ends with the node's connection. docs/security.md says so.
 func TestStolenNodeTakesTheLock(t *testing.T) {
 	s := newSouthbound(t)
 	s.certify(t, "n1")
@@ -342,8 +371,8 @@ func TestStolenNodeTakesTheLock(t *testing.T) {
 	until(t, "northd works again", status("active"))
 }
 
-// The server and ovn-controller take over what the files hold, without a restart and without a connection that ends: a new key and certificate,
-// a new CA, and that an old one is no longer trusted.
+// The server and ovn-controller take over what the files hold, without a restart and without a connection that ends: a new key
+// and certificate, a new CA, and that an old one is no longer trusted.
 func TestDaemonsTakeOverCertificates(t *testing.T) {
 	s := newSouthbound(t)
 	s.do(t, s.NBCtl, "--wait=sb", "ls-add", "sw", "--", "lsp-add", "sw", "p1", "--", "lsp-add", "sw", "p2")

@@ -37,8 +37,9 @@ const (
 	Central Kind = "central"
 	// Node signs for nodes as clients; the southbound database trusts it.
 	Node Kind = "node"
-	// Agent signs for nodes' agents and for atoll-inspect as servers; atoll-inspect trusts it for agents, and the API server for atoll-inspect. It is not Node: the servers of the southbound database believe
-	// each other by the CAs of clients, too, and a node that had a server's certificate of these could pose as one of them.
+	// Agent signs for nodes' agents and for atoll-inspect as servers; atoll-inspect trusts it for agents, and the API server for
+	// atoll-inspect. It is not Node: the servers of the southbound database believe each other by the CAs of clients, too, and a
+	// node that had a server's certificate of these could pose as one of them.
 	Agent Kind = "agent"
 )
 
@@ -110,7 +111,8 @@ func (s store) read(ctx context.Context, kind Kind) (Authority, *core.Secret, er
 		if authority, err = NewAuthority(string(kind), s.now()); err != nil {
 			return nil, nil, err
 		}
-		if secret, err = fill(&core.Secret{ObjectMeta: meta.ObjectMeta{Name: kind.Secret(), Namespace: Namespace}, Type: secretType}, authority); err != nil {
+		if secret, err = fill(&core.Secret{ObjectMeta: meta.ObjectMeta{Name: kind.Secret(), Namespace: Namespace}, Type: secretType},
+			authority); err != nil {
 			return nil, nil, err
 		}
 		// Another controller may have been quicker: then its authority is the one.
@@ -148,7 +150,8 @@ func (s store) publish(ctx context.Context, all Authorities) error {
 	have, err := objects.Get(ctx, ConfigMapName, meta.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = objects.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: ConfigMapName, Namespace: Namespace}, Data: want}, meta.CreateOptions{})
+		_, err = objects.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: ConfigMapName, Namespace: Namespace}, Data: want},
+			meta.CreateOptions{})
 	case err == nil && (!maps.Equal(have.Data, want)):
 		have = have.DeepCopy()
 		have.Data = want

@@ -19,8 +19,8 @@ func waitingOf(request *certificates.CertificateSigningRequest) waiting {
 	return waiting{node, request.Name}
 }
 
-// turns is a queue (workqueue.Queue) in which nodes take turns: however many requests one node makes, a request of another node waits for one answer to
-// each node only. Its caller holds a lock.
+// turns is a queue (workqueue.Queue) in which nodes take turns: however many requests one node makes, a request of another node
+// waits for one answer to each node only. Its caller holds a lock.
 type turns struct {
 	// lines are the requests of each node, in the order in which they came. order are the nodes that have some, and the first one is next.
 	lines map[string][]waiting
@@ -55,8 +55,8 @@ func (t *turns) Pop() waiting {
 	return line[0]
 }
 
-// slim is what an informer keeps of a request (cache.TransformFunc): who asks and what became of it. A node may make very many, and each is read anew when its
-// turn comes.
+// slim is what an informer keeps of a request (cache.TransformFunc): who asks and what became of it. A node may make very many,
+// and each is read anew when its turn comes.
 func slim(object any) (any, error) {
 	request, ok := object.(*certificates.CertificateSigningRequest)
 	if !ok {

@@ -95,7 +95,8 @@ func TestSlim(t *testing.T) {
 			t.Fatal(err)
 		}
 		small := object.(*certificates.CertificateSigningRequest)
-		if answered(small) != answered(request) || len(small.Spec.Request) > 0 || len(small.ManagedFields) > 0 || len(small.Status.Certificate) > 1 {
+		if answered(small) != answered(request) || len(small.Spec.Request) > 0 || len(small.ManagedFields) > 0 ||
+			len(small.Status.Certificate) > 1 {
 			t.Errorf("of one that %s is kept %+v", what, small)
 		}
 		if !answered(request) && waitingOf(small) != (waiting{"n1", "r"}) {

@@ -20,7 +20,9 @@ import (
 )
 
 // errNothing: the object is not valid, and was not before.
-var errNothing = errors.New("no settings are in force: AtollConfig " + v1alpha1.ConfigName + " is not valid (kubectl describe atollconfig " + v1alpha1.ConfigName + ")")
+var errNothing = errors.New(
+	"no settings are in force: AtollConfig " + v1alpha1.ConfigName + " is not valid (kubectl describe atollconfig " + v1alpha1.ConfigName +
+		")")
 
 // resourceOf is where AtollConfigs are.
 func resourceOf(client dynamic.Interface) dynamic.ResourceInterface {

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// awaitObject is how long a controller that finds no object waits for somebody to apply one, before it makes one with the defaults: some of
-	// what comes into force cannot change again.
+	// awaitObject is how long a controller that finds no object waits for somebody to apply one, before it makes one with the
+	// defaults: some of what comes into force cannot change again.
 	awaitObject = 5 * time.Second
 	// retryWrite is the pause after a write that failed, and writeTime what one may take.
 	retryWrite, writeTime = time.Second, 10 * time.Second
 )
 
-// Keep is what the controller that leads does with the object, until ctx ends: it judges each spec, writes what is in force into the status,
-// and calls use with it, first once there is something in force and again whenever that is something else.
+// Keep is what the controller that leads does with the object, until ctx ends: it judges each spec, writes what is in force into
+// the status, and calls use with it, first once there is something in force and again whenever that is something else.
 //
-// Without an object it makes one, so that kubectl shows what is in force, and the admission policies, which refuse without it, have it. One that
-// nobody ever made gets an empty spec, which the API server fills in: whoever applies one of his own later owns each field that he names. One
-// that is deleted comes back with what is in force: pods run by that.
+// Without an object it makes one, so that kubectl shows what is in force, and the admission policies, which refuse without it,
+// have it. One that nobody ever made gets an empty spec, which the API server fills in: whoever applies one of his own later owns
+// each field that he names. One that is deleted comes back with what is in force: pods run by that.
 func Keep(ctx context.Context, client dynamic.Interface, log *slog.Logger, use func(Settings)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -126,7 +126,8 @@ func (k *keeper) make(ctx context.Context) error {
 	u.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("AtollConfig"))
 	u.SetName(v1alpha1.ConfigName)
 	// By an apply, so that the API server's defaults are nobody's. Who made one meanwhile keeps it.
-	if _, err := k.objects.Apply(ctx, v1alpha1.ConfigName, u, metav1.ApplyOptions{FieldManager: "atoll-controller"}); err != nil && !apierrors.IsConflict(err) {
+	if _, err := k.objects.Apply(ctx, v1alpha1.ConfigName, u, metav1.ApplyOptions{FieldManager: "atoll-controller"}); err != nil &&
+		!apierrors.IsConflict(err) {
 		return fmt.Errorf("make AtollConfig: %w", err)
 	}
 	return nil

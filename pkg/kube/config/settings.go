@@ -88,12 +88,15 @@ func Parse(spec v1alpha1.AtollConfigSpec) (Settings, error) {
 	p := &parser{}
 	s := Settings{
 		Network: spec.DefaultNetwork, InfraNamespaces: spec.InfraNamespaces,
-		Faces: list(p, "faceCIDRs", spec.FaceCIDRs), Services: list(p, "serviceCIDRs", spec.ServiceCIDRs), Gateways: list(p, "gatewayCIDRs", spec.GatewayCIDRs),
-		Infra: list(p, "infraCIDRs", spec.InfraCIDRs), Closed: list(p, "closedCIDRs", spec.ClosedCIDRs), Balancers: list(p, "loadBalancerCIDRs", spec.LoadBalancerCIDRs),
+		Faces: list(p, "faceCIDRs", spec.FaceCIDRs), Services: list(p, "serviceCIDRs", spec.ServiceCIDRs), Gateways: list(p, "gatewayCIDRs",
+			spec.GatewayCIDRs),
+		Infra: list(p, "infraCIDRs", spec.InfraCIDRs), Closed: list(p, "closedCIDRs", spec.ClosedCIDRs), Balancers: list(p, "loadBalancerCIDRs",
+			spec.LoadBalancerCIDRs),
 		DNS: DNS{
 			Service: model.ServiceKey{Namespace: spec.DNS.Service.Namespace, Name: spec.DNS.Service.Name}, Domain: spec.DNS.Domain,
 		},
-		Inside: p.count("maxPodConnections.insideNetwork", spec.MaxPodConnections.InsideNetwork), Outside: p.count("maxPodConnections.outsideNetwork", spec.MaxPodConnections.OutsideNetwork),
+		Inside:  p.count("maxPodConnections.insideNetwork", spec.MaxPodConnections.InsideNetwork),
+		Outside: p.count("maxPodConnections.outsideNetwork", spec.MaxPodConnections.OutsideNetwork),
 	}
 	s.Flows = Flows{On: spec.Flows.Sampling == v1alpha1.FlowSamplingOn, Networks: spec.Flows.Networks}
 	// What was written before there was such a setting has none.
@@ -143,8 +146,9 @@ func (s Settings) Compatible() compatible.Settings {
 	}
 }
 
-// Claimable reports whether the admission policies let somebody give an address to a Service or write it into an EndpointSlice: no range of the
-// infrastructure's has it, and nodeCIDRs has a range of its IP family. (dist/admission/endpoint-addresses.yaml, external-addresses.yaml)
+// Claimable reports whether the admission policies let somebody give an address to a Service or write it into an EndpointSlice:
+// no range of the infrastructure's has it, and nodeCIDRs has a range of its IP family. (dist/admission/endpoint-addresses.yaml,
+// external-addresses.yaml)
 func (s Settings) Claimable(a netip.Addr) bool {
 	has := func(r netip.Prefix) bool { return r.Contains(a) }
 	return slices.ContainsFunc(s.Hosts, func(r netip.Prefix) bool { return r.Addr().Is4() == a.Is4() }) &&

@@ -83,10 +83,12 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/108")}; !reflect.DeepEqual(got.Services, want) {
+	if want := []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00::/108")}; !reflect.DeepEqual(got.Services,
+		want) {
 		t.Errorf("Services: %v", got.Services)
 	}
-	if got.Inside != 65536 || got.MaxJoined != 32 || got.Outside != 16384 || got.DNS.Service.String() != "kube-system/kube-dns" || got.DNS.Addresses[0].String() != "10.96.0.10" {
+	if got.Inside != 65536 || got.MaxJoined != 32 || got.Outside != 16384 || got.DNS.Service.String() != "kube-system/kube-dns" ||
+		got.DNS.Addresses[0].String() != "10.96.0.10" {
 		t.Errorf("%+v", got)
 	}
 	if !got.Flows.On || !slices.Equal(got.Flows.Networks, []string{"red"}) {
@@ -97,15 +99,43 @@ func TestParse(t *testing.T) {
 		t.Errorf("%v, %+v", err, before.Flows)
 	}
 	for want, change := range map[string]func(*v1alpha1.AtollConfigSpec){
-		"defaultSubnet: ":                                     func(s *v1alpha1.AtollConfigSpec) { s.DefaultSubnet = "10.0.0.0" },
-		"defaultNetwork: it is empty":                         func(s *v1alpha1.AtollConfigSpec) { s.DefaultNetwork = "" },
-		"closedCIDRs[1]: 10.0.0.1/24 has host bits":           func(s *v1alpha1.AtollConfigSpec) { s.ClosedCIDRs = []v1alpha1.IPBlock{"10.1.0.0/24", "10.0.0.1/24"} },
-		"faceCIDRs[1]: 100.80.0.0/16 is a second range":       func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/16", "100.80.0.0/16"} },
-		"gatewayCIDRs[1]: fd01::/64 is a second range":        func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"fd00::/64", "fd01::/64"} },
-		"100.64.0.0/24 has not the 512 addresses":             func(s *v1alpha1.AtollConfigSpec) { s.FaceCIDRs = []v1alpha1.CIDR{"100.64.0.0/24"} },
-		"faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/12 of":  func(s *v1alpha1.AtollConfigSpec) { s.ServiceCIDRs = []v1alpha1.IPBlock{"100.96.0.0/12"} },
-		"overlaps 100.64.0.0/16 of gatewayCIDRs":              func(s *v1alpha1.AtollConfigSpec) { s.GatewayCIDRs = []v1alpha1.CIDR{"100.64.0.0/16"} },
-		"overlaps 100.64.9.0/24 of nodeCIDRs":                 func(s *v1alpha1.AtollConfigSpec) { s.NodeCIDRs = []v1alpha1.IPBlock{"100.64.9.0/24"} },
+		"defaultSubnet: ":             func(s *v1alpha1.AtollConfigSpec) { s.DefaultSubnet = "10.0.0.0" },
+		"defaultNetwork: it is empty": func(s *v1alpha1.AtollConfigSpec) { s.DefaultNetwork = "" },
+		"closedCIDRs[1]: 10.0.0.1/24 has host bits": func(s *v1alpha1.AtollConfigSpec) {
+			s.ClosedCIDRs = []v1alpha1.IPBlock{
+				"10.1.0.0/24", "10.0.0.1/24",
+			}
+		},
+		"faceCIDRs[1]: 100.80.0.0/16 is a second range": func(s *v1alpha1.AtollConfigSpec) {
+			s.FaceCIDRs = []v1alpha1.CIDR{
+				"100.64.0.0/16", "100.80.0.0/16",
+			}
+		},
+		"gatewayCIDRs[1]: fd01::/64 is a second range": func(s *v1alpha1.AtollConfigSpec) {
+			s.GatewayCIDRs = []v1alpha1.CIDR{
+				"fd00::/64", "fd01::/64",
+			}
+		},
+		"100.64.0.0/24 has not the 512 addresses": func(s *v1alpha1.AtollConfigSpec) {
+			s.FaceCIDRs = []v1alpha1.CIDR{
+				"100.64.0.0/24",
+			}
+		},
+		"faceCIDRs: 100.64.0.0/10 overlaps 100.96.0.0/12 of": func(s *v1alpha1.AtollConfigSpec) {
+			s.ServiceCIDRs = []v1alpha1.IPBlock{
+				"100.96.0.0/12",
+			}
+		},
+		"overlaps 100.64.0.0/16 of gatewayCIDRs": func(s *v1alpha1.AtollConfigSpec) {
+			s.GatewayCIDRs = []v1alpha1.CIDR{
+				"100.64.0.0/16",
+			}
+		},
+		"overlaps 100.64.9.0/24 of nodeCIDRs": func(s *v1alpha1.AtollConfigSpec) {
+			s.NodeCIDRs = []v1alpha1.IPBlock{
+				"100.64.9.0/24",
+			}
+		},
 		"dns.addresses[0]: ":                                  func(s *v1alpha1.AtollConfigSpec) { s.DNS.Addresses = []v1alpha1.IP{"kube-dns"} },
 		"dns.service.name: it is empty":                       func(s *v1alpha1.AtollConfigSpec) { s.DNS.Service.Name = "" },
 		"compatibility.maxJoined: 1 is not between 2 and 256": func(s *v1alpha1.AtollConfigSpec) { s.Compatibility.MaxJoined = 1 },
@@ -141,12 +171,18 @@ func TestJudge(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"a first one":                             {object: object(1, nil, dns), active: dns, reason: "InForce"},
-		"a first one that is wrong":               {object: object(1, nil, wrong), nothing: true, reason: "NothingInForce", says: "no pod gets a network"},
-		"another":                                 {object: object(2, &plain, dns), before: &plain, active: dns, reason: "InForce"},
-		"another that is wrong":                   {object: object(2, &plain, wrong), before: &plain, reason: "InvalidSettings", says: "stays in force"},
-		"one that is wrong, after a restart":      {object: object(2, &plain, wrong), reason: "InvalidSettings", says: "stays in force"},
-		"other faces":                             {object: object(2, &plain, faces), before: &plain, reason: "InvalidSettings", says: "faceCIDRs: they cannot change from"},
+		"a first one": {object: object(1, nil, dns), active: dns, reason: "InForce"},
+		"a first one that is wrong": {
+			object: object(1, nil, wrong), nothing: true, reason: "NothingInForce", says: "no pod gets a network",
+		},
+		"another": {object: object(2, &plain, dns), before: &plain, active: dns, reason: "InForce"},
+		"another that is wrong": {
+			object: object(2, &plain, wrong), before: &plain, reason: "InvalidSettings", says: "stays in force",
+		},
+		"one that is wrong, after a restart": {object: object(2, &plain, wrong), reason: "InvalidSettings", says: "stays in force"},
+		"other faces": {
+			object: object(2, &plain, faces), before: &plain, reason: "InvalidSettings", says: "faceCIDRs: they cannot change from",
+		},
 		"the same faces in another order":         {object: object(2, &plain, turned), before: &plain, active: turned, reason: "InForce"},
 		"other faces in an object of its own":     {object: object(1, nil, faces), before: &plain, reason: "InvalidSettings", says: "faceCIDRs"},
 		"one after a status that nobody can read": {object: object(2, &unreadable, faces), active: faces, reason: "InForce"},
@@ -159,7 +195,8 @@ func TestJudge(t *testing.T) {
 				t.Errorf("in force: %+v", got.Active)
 			}
 			c := got.Conditions[0]
-			if c.Reason != test.reason || (c.Status == metav1.ConditionTrue) != (test.reason == "InForce") || !strings.Contains(c.Message, test.says) ||
+			if c.Reason != test.reason || (c.Status == metav1.ConditionTrue) != (test.reason == "InForce") ||
+				!strings.Contains(c.Message, test.says) ||
 				c.ObservedGeneration != test.object.Generation || got.ObservedGeneration != test.object.Generation {
 				t.Errorf("condition: %+v", c)
 			}
@@ -187,10 +224,14 @@ func TestInForce(t *testing.T) {
 		before *Settings
 		want   string
 	}{
-		"without an object, the defaults":                              {want: "cluster.local"},
-		"after an object that was deleted, what it said":               {before: &had, want: "had.example"},
-		"what the controller took":                                     {object: &v1alpha1.AtollConfig{Spec: asked, Status: v1alpha1.AtollConfigStatus{Active: &good}}, before: &had, want: "good.example"},
-		"before the controller looked, what was before":                {object: &v1alpha1.AtollConfig{Spec: asked}, before: &had, want: "had.example"},
+		"without an object, the defaults":                {want: "cluster.local"},
+		"after an object that was deleted, what it said": {before: &had, want: "had.example"},
+		"what the controller took": {
+			object: &v1alpha1.AtollConfig{Spec: asked, Status: v1alpha1.AtollConfigStatus{Active: &good}}, before: &had, want: "good.example",
+		},
+		"before the controller looked, what was before": {
+			object: &v1alpha1.AtollConfig{Spec: asked}, before: &had, want: "had.example",
+		},
 		"before the controller looked at the first, what is asked":     {object: &v1alpha1.AtollConfig{Spec: asked}, want: "asked.example"},
 		"before the controller looked at the first, if it is readable": {object: object(1, nil, wrong), want: ""},
 	} {

@@ -14,7 +14,9 @@ import (
 
 // thing is an object, by its name, its UID and what it says; one that says nothing cannot be read.
 func thing(name, uid, says string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Annotations: map[string]string{"says": says}}}
+	return &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), Annotations: map[string]string{"says": says}},
+	}
 }
 
 // TestEachIsToldOfEverything: of the first list, of what happens after it, and of what has gone while nobody watched.
@@ -84,7 +86,8 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 	if got := read(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a"}}}); got == nil || *got != "a" {
 		t.Errorf("got %v", got)
 	}
-	if got := read(&unstructured.Unstructured{Object: map[string]any{"metadata": "nonsense"}}); got != nil || !slices.Equal(failed, []string{": true"}) {
+	if got := read(&unstructured.Unstructured{Object: map[string]any{"metadata": "nonsense"}}); got != nil ||
+		!slices.Equal(failed, []string{": true"}) {
 		t.Errorf("got %v, told %v", got, failed)
 	}
 }

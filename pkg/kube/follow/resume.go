@@ -18,10 +18,10 @@ const (
 	firstResume, lastResume = 10 * time.Millisecond, time.Second
 )
 
-// resumed makes watches of a lister go on where the API server ends them. It does so whenever one falls behind by more events than fit into its
-// buffer, which in a young API server holds ten: in each burst. The reflector takes an end without an event for a fault, waits about a
-// second and lists everything anew. What the API server says for a reason, as that it has forgotten a version, does end the watch.
-// Whether first lists can come by watches is as the lister says.
+// resumed makes watches of a lister go on where the API server ends them. It does so whenever one falls behind by more events
+// than fit into its buffer, which in a young API server holds ten: in each burst. The reflector takes an end without an event for
+// a fault, waits about a second and lists everything anew. What the API server says for a reason, as that it has forgotten a
+// version, does end the watch. Whether first lists can come by watches is as the lister says.
 func resumed(lister cache.ListerWatcher) cache.ListerWatcher {
 	from := cache.ToListerWatcherWithContext(lister)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{

@@ -68,8 +68,8 @@ func TestWatchThatEndsIsResumed(t *testing.T) {
 	})
 }
 
-// TestWatchOfAListEnds: a watch that begins with a list ends with it, and goes on from the list's version once that is complete; one that is told
-// why ends.
+// TestWatchOfAListEnds: a watch that begins with a list ends with it, and goes on from the list's version once that is complete;
+// one that is told why ends.
 func TestWatchOfAListEnds(t *testing.T) {
 	yes := true
 	space := func(version string, annotations map[string]string) *corev1.Namespace {

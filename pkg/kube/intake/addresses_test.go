@@ -13,8 +13,10 @@ import (
 func TestAddressesOfOthers(t *testing.T) {
 	t.Parallel()
 	in := &v1alpha1.Network{Spec: v1alpha1.NetworkSpec{
-		Type:           v1alpha1.NetworkVPC,
-		CompatibleWith: []v1alpha1.CompatiblePeer{{Network: "red", Addresses: true}, {All: true}, {Network: "blue", Tenant: "acme", Addresses: true}},
+		Type: v1alpha1.NetworkVPC,
+		CompatibleWith: []v1alpha1.CompatiblePeer{
+			{Network: "red", Addresses: true}, {All: true}, {Network: "blue", Tenant: "acme", Addresses: true},
+		},
 	}}
 	for i := range maxPeers + 1 {
 		in.Spec.UsesAddressesOf = append(in.Spec.UsesAddressesOf, fmt.Sprint("n", i))

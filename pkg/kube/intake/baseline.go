@@ -10,7 +10,8 @@ import (
 
 // usualCapabilities are those that containers may add.
 var usualCapabilities = []corev1.Capability{
-	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID",
+	"SYS_CHROOT",
 }
 
 // safeSysctls are the sysctls that pods may set.
@@ -26,9 +27,10 @@ var selinuxTypes = []string{"", "container_t", "container_init_t", "container_kv
 // appArmor begins annotations that have containers' profiles.
 const appArmor = "container.apparmor.security.beta.kubernetes.io/"
 
-// BeyondBaseline is what of a pod is beyond the Pod Security level baseline, in a word or two; empty, if nothing is. It goes by what the admission policy
-// atoll-pod-security refuses (dist/admission/pod-security.yaml; https://kubernetes.io/docs/concepts/security/pod-security-standards/), which looks at pods
-// that come: those that ran before it, or before their namespace was held to it, are found by this.
+// BeyondBaseline is what of a pod is beyond the Pod Security level baseline, in a word or two; empty, if nothing is. It goes by
+// what the admission policy atoll-pod-security refuses (dist/admission/pod-security.yaml;
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/), which looks at pods that come: those that ran before it,
+// or before their namespace was held to it, are found by this.
 func BeyondBaseline(p *corev1.Pod) string {
 	s := &p.Spec
 	switch {
@@ -81,7 +83,8 @@ func beyondOfContainer(c *corev1.SecurityContext) string {
 		return ""
 	case ptr.Deref(c.Privileged, false):
 		return "privileged"
-	case c.Capabilities != nil && slices.ContainsFunc(c.Capabilities.Add, func(a corev1.Capability) bool { return !slices.Contains(usualCapabilities, a) }):
+	case c.Capabilities != nil &&
+		slices.ContainsFunc(c.Capabilities.Add, func(a corev1.Capability) bool { return !slices.Contains(usualCapabilities, a) }):
 		return "capabilities"
 	case ptr.Deref(c.ProcMount, corev1.DefaultProcMount) != corev1.DefaultProcMount:
 		return "procMount"
@@ -90,7 +93,10 @@ func beyondOfContainer(c *corev1.SecurityContext) string {
 }
 
 // beyondOfBoth is about what pods and containers have alike.
-func beyondOfBoth(seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, selinux *corev1.SELinuxOptions, windows *corev1.WindowsSecurityContextOptions) string {
+func beyondOfBoth(
+	seccomp *corev1.SeccompProfile, armor *corev1.AppArmorProfile, selinux *corev1.SELinuxOptions,
+	windows *corev1.WindowsSecurityContextOptions,
+) string {
 	switch {
 	case seccomp != nil && seccomp.Type == corev1.SeccompProfileTypeUnconfined:
 		return "seccomp profile"

@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestBeyondBaseline has one pod for each of what the admission policy refuses. The control is beside each: the same field with what pods may have.
+// TestBeyondBaseline has one pod for each of what the admission policy refuses. The control is beside each: the same field with
+// what pods may have.
 func TestBeyondBaseline(t *testing.T) {
 	t.Parallel()
 	if got := BeyondBaseline(&corev1.Pod{}); got != "" {
@@ -45,10 +46,14 @@ func TestBeyondBaseline(t *testing.T) {
 				p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			},
 		},
-		"hostPort":         {port(80), port(0)},
-		"privileged":       {with(corev1.SecurityContext{Privileged: new(true)}), with(corev1.SecurityContext{Privileged: new(false)})},
-		"capabilities":     {adds("NET_ADMIN"), adds("CHOWN")},
-		"procMount":        {with(corev1.SecurityContext{ProcMount: new(corev1.UnmaskedProcMount)}), with(corev1.SecurityContext{ProcMount: new(corev1.DefaultProcMount)})},
+		"hostPort":     {port(80), port(0)},
+		"privileged":   {with(corev1.SecurityContext{Privileged: new(true)}), with(corev1.SecurityContext{Privileged: new(false)})},
+		"capabilities": {adds("NET_ADMIN"), adds("CHOWN")},
+		"procMount": {
+			with(corev1.SecurityContext{ProcMount: new(corev1.UnmaskedProcMount)}), with(corev1.SecurityContext{
+				ProcMount: new(corev1.DefaultProcMount),
+			}),
+		},
 		"AppArmor profile": {annotated("unconfined"), annotated("localhost/x")},
 		"sysctls":          {sysctl("kernel.core_pattern"), sysctl("net.ipv4.tcp_syncookies")},
 		"seccomp profile": {

@@ -56,7 +56,9 @@ func ClusterNetworkPolicy(in *policyv1alpha2.ClusterNetworkPolicy) *model.Policy
 			peer, err := clusterPods(p.Namespaces, p.Pods)
 			peers, problem = append(peers, model.Peer{Pods: &peer}), errors.Join(problem, err)
 		}
-		out.Rules[model.PolicyIngress] = r.add(out.Rules[model.PolicyIngress], i, where, clusterRule{rule.Name, rule.Action, peers, rule.Protocols, problem})
+		out.Rules[model.PolicyIngress] = r.add(out.Rules[model.PolicyIngress], i, where, clusterRule{
+			rule.Name, rule.Action, peers, rule.Protocols, problem,
+		})
 	}
 	for i, rule := range in.Spec.Egress {
 		where := fmt.Sprintf("spec.egress[%d]", i)
@@ -66,7 +68,9 @@ func ClusterNetworkPolicy(in *policyv1alpha2.ClusterNetworkPolicy) *model.Policy
 			more, err := egressPeers(p)
 			peers, problem = append(peers, more...), errors.Join(problem, err)
 		}
-		out.Rules[model.PolicyEgress] = r.add(out.Rules[model.PolicyEgress], i, where, clusterRule{rule.Name, rule.Action, peers, rule.Protocols, problem})
+		out.Rules[model.PolicyEgress] = r.add(out.Rules[model.PolicyEgress], i, where, clusterRule{
+			rule.Name, rule.Action, peers, rule.Protocols, problem,
+		})
 	}
 	out.Problems = r.problems
 	return out

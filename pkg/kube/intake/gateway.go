@@ -58,7 +58,9 @@ func isIP(t *gatewayv1.AddressType) bool {
 
 func gatewayAddress(in gatewayv1.GatewaySpecAddress) model.GatewayAddress {
 	if !isIP(in.Type) {
-		return model.GatewayAddress{Unsupported: fmt.Sprintf("addresses of type %s are not served; ask for an IPAddress", quote(string(*in.Type)))}
+		return model.GatewayAddress{
+			Unsupported: fmt.Sprintf("addresses of type %s are not served; ask for an IPAddress", quote(string(*in.Type))),
+		}
 	}
 	if in.Value == "" {
 		return model.GatewayAddress{}

@@ -177,7 +177,8 @@ func TestStatusOfAGateway(t *testing.T) {
 	if diff := cmp.Diff(old, got); diff != "" {
 		t.Errorf("what stays as it is has changed:\n%s", diff)
 	}
-	if got.Conditions[0].Type != "example.com/Their" || got.Conditions[1].ObservedGeneration != 7 || !got.Conditions[1].LastTransitionTime.Equal(&then) {
+	if got.Conditions[0].Type != "example.com/Their" || got.Conditions[1].ObservedGeneration != 7 ||
+		!got.Conditions[1].LastTransitionTime.Equal(&then) {
 		t.Errorf("%+v", got.Conditions)
 	}
 	if got.Listeners[0].SupportedKinds == nil {
@@ -204,7 +205,8 @@ func TestStatusOfARoute(t *testing.T) {
 		t.Fatalf("%+v", got.Parents)
 	}
 	ours := got.Parents[1].ParentRef
-	if *ours.Group != gatewayv1.GroupName || *ours.Kind != "Gateway" || *ours.Namespace != "edge" || *ours.SectionName != "web" || *ours.Port != 80 {
+	if *ours.Group != gatewayv1.GroupName || *ours.Kind != "Gateway" || *ours.Namespace != "edge" || *ours.SectionName != "web" ||
+		*ours.Port != 80 {
 		t.Errorf("%+v", ours)
 	}
 	if empty := RouteStatus(old, model.RouteStatus{}, now); len(empty.Parents) != 1 || empty.Parents[0].ControllerName != "example.com/x" {

@@ -17,7 +17,10 @@ func TestMirror(t *testing.T) {
 		Network: "red", Source: model.SliceKey{Namespace: "a", Name: "web-x"}, SourceUID: "uid", Service: "web",
 		Ports: []model.SlicePort{{Name: "http", Protocol: model.TCP, Port: 80}, {Protocol: model.SCTP, Port: 90}},
 		Endpoints: []model.Endpoint{
-			{Address: netip.MustParseAddr("10.0.0.5"), Pod: model.PodKey{Namespace: "a", Name: "web-0"}, PodUID: "pod", Ready: true, Serving: true, Hostname: "web-0", Node: "n"},
+			{
+				Address: netip.MustParseAddr("10.0.0.5"), Pod: model.PodKey{Namespace: "a", Name: "web-0"}, PodUID: "pod", Ready: true, Serving: true,
+				Hostname: "web-0", Node: "n",
+			},
 			{Address: netip.MustParseAddr("10.0.0.6"), Serving: true},
 		},
 	}
@@ -77,7 +80,10 @@ func TestFaces(t *testing.T) {
 		{"no address", `{"10.0.0.5":"web"}`, nil},
 		{"null", `{"10.0.0.5":null}`, nil},
 		{"no face", `{"10.0.0.5":"10.96.0.1","10.0.0.6":"100.64.0.6"}`, map[netip.Addr]netip.Addr{addr("10.0.0.6"): addr("100.64.0.6")}},
-		{"another IP family", `{"10.0.0.5":"fd64:a701::5","fd00::5":"100.64.0.5","fd00::6":"fd64:a701::6"}`, map[netip.Addr]netip.Addr{addr("fd00::6"): addr("fd64:a701::6")}},
+		{
+			"another IP family", `{"10.0.0.5":"fd64:a701::5","fd00::5":"100.64.0.5","fd00::6":"fd64:a701::6"}`,
+			map[netip.Addr]netip.Addr{addr("fd00::6"): addr("fd64:a701::6")},
+		},
 	} {
 		if got := Faces(test.text, ranges); !maps.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.what, got, test.want)

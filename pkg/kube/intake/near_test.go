@@ -27,7 +27,10 @@ func TestWhichEndpointsClientsPrefer(t *testing.T) {
 		{annotation: corev1.DeprecatedAnnotationTopologyAwareHints, value: "auto", want: model.PrefersZone},
 		{annotation: corev1.AnnotationTopologyMode, value: "Disabled", want: model.PrefersNone},
 	} {
-		in := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{test.annotation: test.value}}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}}}
+		in := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{test.annotation: test.value}},
+			Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}},
+		}
 		if test.distribution != "" {
 			in.Spec.TrafficDistribution = &test.distribution
 		}
@@ -35,7 +38,9 @@ func TestWhichEndpointsClientsPrefer(t *testing.T) {
 			t.Errorf("%+v: prefers %q, local %t", test, got.Prefers, got.Local)
 		}
 	}
-	in := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal)}}
+	in := &corev1.Service{
+		Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, InternalTrafficPolicy: ptr.To(corev1.ServiceInternalTrafficPolicyLocal)},
+	}
 	if got := Service(in); !got.Local {
 		t.Error("internalTrafficPolicy Local is not read")
 	}

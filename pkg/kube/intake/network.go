@@ -72,8 +72,8 @@ func Network(in *v1alpha1.Network) *model.Network {
 	return out
 }
 
-// reach reads what the Network's pods reach outside of it, and who reaches them. An object that was stored before these fields were there has
-// their defaults; a value that this version does not know opens nothing.
+// reach reads what the Network's pods reach outside of it, and who reaches them. An object that was stored before these fields
+// were there has their defaults; a value that this version does not know opens nothing.
 func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 	switch in.Egress {
 	case "", v1alpha1.EgressNode:
@@ -113,7 +113,8 @@ func reach(out *model.Network, in v1alpha1.NetworkSpec) {
 func peers(in v1alpha1.NetworkSpec) (compatibleWith []model.CompatiblePeer) {
 	for _, p := range in.CompatibleWith[:min(len(in.CompatibleWith), maxPeers)] {
 		peer := model.CompatiblePeer{Network: p.Network, Tenant: p.Tenant, All: p.All}
-		if peer == (model.CompatiblePeer{Network: p.Network}) && p.Network != "" || peer == (model.CompatiblePeer{Tenant: p.Tenant}) && p.Tenant != "" ||
+		if peer == (model.CompatiblePeer{Network: p.Network}) && p.Network != "" ||
+			peer == (model.CompatiblePeer{Tenant: p.Tenant}) && p.Tenant != "" ||
 			peer == (model.CompatiblePeer{All: true}) {
 			if peer.Mode = model.ByFace; p.Mode == v1alpha1.CompatibilityRouted {
 				peer.Mode = model.Routed

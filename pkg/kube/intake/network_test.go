@@ -61,7 +61,10 @@ func TestNetwork(t *testing.T) {
 
 func TestNetworkOfTypeAlone(t *testing.T) {
 	in := &v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NetworkSpec{Type: v1alpha1.NetworkFlat}}
-	want := &model.Network{Name: "n", Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode}
+	want := &model.Network{
+		Name: "n", Type: model.Flat, Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure,
+		DNS: model.DNSNode,
+	}
 	if diff := cmp.Diff(want, Network(in), values); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -76,17 +79,38 @@ func TestSubnetErrors(t *testing.T) {
 		given v1alpha1.Subnet
 		want  string
 	}{
-		"not a range":         {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0"}}, `cidrs: "10.0.0.0" is not a range such as 10.0.0.0/16`},
-		"ends as IPv4":        {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"::/80"}}, `cidrs: "::/80" ends among the IPv4 addresses in IPv6 form (::ffff:0:0/96), which no Network has`},
-		"host bits":           {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.1/16"}}, `cidrs: "10.0.0.1/16" is an address inside a range; the range is 10.0.0.0/16`},
-		"two of one family":   {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0/16", "10.1.0.0/16"}}, "cidrs: 10.1.0.0/16 is a second IPv4 range; a subnet has one"},
-		"IPv4 in IPv6":        {v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"::ffff:10.0.0.1"}}, `gatewayIPs: "::ffff:10.0.0.1" is an IPv4 address in IPv6 form; write it as 10.0.0.1`},
-		"zone":                {v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"fe80::1%eth0"}}, `gatewayIPs: "fe80::1%eth0" names a zone, which has no meaning in a Network`},
-		"second gateway":      {v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"fd00::1", "fd00::2"}}, "gatewayIPs: fd00::2 is a second IPv6 gateway; a subnet has one"},
-		"backwards":           {v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-10.0.0.8"}}, `excludeIPs: "10.0.0.9-10.0.0.8" ends before it begins`},
-		"mixed":               {v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-fd00::1"}}, `excludeIPs: "10.0.0.9-fd00::1" mixes IPv4 and IPv6`},
-		"half a range":        {v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-"}}, `excludeIPs: "" is not an IP address`},
-		"two fields are told": {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"x"}, GatewayIPs: []v1alpha1.IP{"y"}}, `cidrs: "x" is not a range such as 10.0.0.0/16; gatewayIPs: "y" is not an IP address`},
+		"not a range": {v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0"}}, `cidrs: "10.0.0.0" is not a range such as 10.0.0.0/16`},
+		"ends as IPv4": {
+			v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"::/80"}},
+			`cidrs: "::/80" ends among the IPv4 addresses in IPv6 form (::ffff:0:0/96), which no Network has`,
+		},
+		"host bits": {
+			v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.1/16"}}, `cidrs: "10.0.0.1/16" is an address inside a range; the range is 10.0.0.0/16`,
+		},
+		"two of one family": {
+			v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"10.0.0.0/16", "10.1.0.0/16"}}, "cidrs: 10.1.0.0/16 is a second IPv4 range; a subnet has one",
+		},
+		"IPv4 in IPv6": {
+			v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"::ffff:10.0.0.1"}},
+			`gatewayIPs: "::ffff:10.0.0.1" is an IPv4 address in IPv6 form; write it as 10.0.0.1`,
+		},
+		"zone": {
+			v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"fe80::1%eth0"}}, `gatewayIPs: "fe80::1%eth0" names a zone, which has no meaning in a Network`,
+		},
+		"second gateway": {
+			v1alpha1.Subnet{GatewayIPs: []v1alpha1.IP{"fd00::1", "fd00::2"}}, "gatewayIPs: fd00::2 is a second IPv6 gateway; a subnet has one",
+		},
+		"backwards": {
+			v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-10.0.0.8"}}, `excludeIPs: "10.0.0.9-10.0.0.8" ends before it begins`,
+		},
+		"mixed": {
+			v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-fd00::1"}}, `excludeIPs: "10.0.0.9-fd00::1" mixes IPv4 and IPv6`,
+		},
+		"half a range": {v1alpha1.Subnet{ExcludeIPs: []v1alpha1.AddressRange{"10.0.0.9-"}}, `excludeIPs: "" is not an IP address`},
+		"two fields are told": {
+			v1alpha1.Subnet{CIDRs: []v1alpha1.CIDR{"x"}, GatewayIPs: []v1alpha1.IP{"y"}},
+			`cidrs: "x" is not a range such as 10.0.0.0/16; gatewayIPs: "y" is not an IP address`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := subnet(test.given).Error; got != test.want {
@@ -133,20 +157,22 @@ func TestSelector(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{
-		"empty selects all":          {&metav1.LabelSelector{}, nil, true},
-		"label":                      {&metav1.LabelSelector{MatchLabels: blue}, blue, true},
-		"other label":                {&metav1.LabelSelector{MatchLabels: blue}, map[string]string{"team": "red"}, false},
-		"in":                         {expression("team", "In", "red", "blue"), blue, true},
-		"not in":                     {expression("team", "NotIn", "blue"), blue, false},
-		"not in, absent":             {expression("team", "NotIn", "blue"), nil, true},
-		"exists":                     {expression("team", "Exists"), blue, true},
-		"does not exist":             {expression("team", "DoesNotExist"), blue, false},
-		"unknown operator":           {expression("team", "Like", "bl*"), blue, false},
-		"in nothing":                 {expression("team", "In"), blue, false},
-		"exists with values":         {expression("team", "Exists", "blue"), blue, false},
-		"invalid key":                {expression("/", "DoesNotExist"), blue, false},
-		"too many":                   {tooMany, tooMany.MatchLabels, false},
-		"one invalid among many":     {&metav1.LabelSelector{MatchLabels: blue, MatchExpressions: expression("x", "Like").MatchExpressions}, blue, false},
+		"empty selects all":  {&metav1.LabelSelector{}, nil, true},
+		"label":              {&metav1.LabelSelector{MatchLabels: blue}, blue, true},
+		"other label":        {&metav1.LabelSelector{MatchLabels: blue}, map[string]string{"team": "red"}, false},
+		"in":                 {expression("team", "In", "red", "blue"), blue, true},
+		"not in":             {expression("team", "NotIn", "blue"), blue, false},
+		"not in, absent":     {expression("team", "NotIn", "blue"), nil, true},
+		"exists":             {expression("team", "Exists"), blue, true},
+		"does not exist":     {expression("team", "DoesNotExist"), blue, false},
+		"unknown operator":   {expression("team", "Like", "bl*"), blue, false},
+		"in nothing":         {expression("team", "In"), blue, false},
+		"exists with values": {expression("team", "Exists", "blue"), blue, false},
+		"invalid key":        {expression("/", "DoesNotExist"), blue, false},
+		"too many":           {tooMany, tooMany.MatchLabels, false},
+		"one invalid among many": {
+			&metav1.LabelSelector{MatchLabels: blue, MatchExpressions: expression("x", "Like").MatchExpressions}, blue, false,
+		},
 		"unreadable, without labels": {expression("team", "Like"), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,8 +234,10 @@ func TestReach(t *testing.T) {
 			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"the defaults": {
-			given: v1alpha1.NetworkSpec{Egress: "node", InfraAccess: "services", InfraIngress: "Infrastructure", DNS: &v1alpha1.NetworkDNS{Mode: "node"}},
-			want:  reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
+			given: v1alpha1.NetworkSpec{
+				Egress: "node", InfraAccess: "services", InfraIngress: "Infrastructure", DNS: &v1alpha1.NetworkDNS{Mode: "node"},
+			},
+			want: reached{Egress: model.EgressNode, Infra: model.InfraServices, Ingress: model.InfraIngressInfrastructure, DNS: model.DNSNode},
 		},
 		"nothing": {
 			given: v1alpha1.NetworkSpec{Egress: "none", InfraAccess: "none", InfraIngress: "None", DNS: &v1alpha1.NetworkDNS{Mode: "none"}},
@@ -219,7 +247,9 @@ func TestReach(t *testing.T) {
 			given: v1alpha1.NetworkSpec{InfraAccess: "direct", InfraIngress: "All", DNS: &v1alpha1.NetworkDNS{
 				Mode: "service", Service: &v1alpha1.ServiceReference{Namespace: "a", Name: "dns"},
 			}},
-			want: reached{model.EgressNode, model.InfraDirect, model.InfraIngressAll, model.DNSService, model.ServiceRef{Namespace: "a", Name: "dns"}},
+			want: reached{
+				model.EgressNode, model.InfraDirect, model.InfraIngressAll, model.DNSService, model.ServiceRef{Namespace: "a", Name: "dns"},
+			},
 		},
 		"words of a later version open nothing": {
 			given: v1alpha1.NetworkSpec{Egress: "gateway", InfraAccess: "more", InfraIngress: "Some", DNS: &v1alpha1.NetworkDNS{Mode: "other"}},

@@ -10,8 +10,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestNodeIsBounded: a kubelet writes its Node's status, and every address of it is in the rules of every porthole. So a Node takes away single
-// addresses that a machine can have, and few of them.
+// TestNodeIsBounded: a kubelet writes its Node's status, and every address of it is in the rules of every porthole. So a Node
+// takes away single addresses that a machine can have, and few of them.
 func TestNodeIsBounded(t *testing.T) {
 	t.Parallel()
 	var many []string
@@ -22,13 +22,15 @@ func TestNodeIsBounded(t *testing.T) {
 		given []string
 		want  int
 	}{
-		"addresses of both families":                 {[]string{"192.0.2.1", "2001:db8::1", "10.1.2.3", "fd00::7"}, 4},
-		"the same twice":                             {[]string{"192.0.2.1", "192.0.2.2", "192.0.2.1"}, 2},
-		"ranges and words":                           {[]string{"0.0.0.0/0", "192.0.2.0/24", "::/0", "all", ""}, 0},
-		"nobody's and everybody's":                   {[]string{"0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "ff02::1", "255.255.255.255"}, 0},
-		"link-local":                                 {[]string{"169.254.169.254", "fe80::1", "fe80::1%eth0"}, 0},
-		"IPv4 in the form of IPv6":                   {[]string{"::ffff:192.0.2.1"}, 0},
-		"more than count":                            {many, model.MaxNodeAddresses},
+		"addresses of both families": {[]string{"192.0.2.1", "2001:db8::1", "10.1.2.3", "fd00::7"}, 4},
+		"the same twice":             {[]string{"192.0.2.1", "192.0.2.2", "192.0.2.1"}, 2},
+		"ranges and words":           {[]string{"0.0.0.0/0", "192.0.2.0/24", "::/0", "all", ""}, 0},
+		"nobody's and everybody's": {
+			[]string{"0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "ff02::1", "255.255.255.255"}, 0,
+		},
+		"link-local":               {[]string{"169.254.169.254", "fe80::1", "fe80::1%eth0"}, 0},
+		"IPv4 in the form of IPv6": {[]string{"::ffff:192.0.2.1"}, 0},
+		"more than count":          {many, model.MaxNodeAddresses},
 		"what counts for nothing before what counts": {append(slices.Repeat([]string{"127.0.0.1"}, model.MaxNodeAddresses), "192.0.2.1"), 1},
 	} {
 		for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeExternalIP} {

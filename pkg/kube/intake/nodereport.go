@@ -11,8 +11,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// NodeReport reads a report. What is no single address that a machine can have is left away, and so is what is more than a report may have: the
-// API server takes neither.
+// NodeReport reads a report. What is no single address that a machine can have is left away, and so is what is more than a report
+// may have: the API server takes neither.
 func NodeReport(in *v1alpha1.NodeReport) *model.NodeReport {
 	out := &model.NodeReport{
 		Node:      in.Name,

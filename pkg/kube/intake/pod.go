@@ -61,8 +61,8 @@ func Pod(in *corev1.Pod) *model.Pod {
 		Assigned: attachments(in.Annotations[model.AnnotationAttachments], string(in.UID)),
 	}
 	if size := annotationsSize(in.Annotations); size > maxOthers {
-		out.Unwritable = fmt.Sprintf("the pod's annotations are too long, %d bytes: Kubernetes stores %d in all, and the pod's addresses need %d of them. "+
-			"Remove or shorten some, and the pod gets its network", size, maxAnnotations, maxAnnotations-maxOthers)
+		out.Unwritable = fmt.Sprintf("the pod's annotations are too long, %d bytes: Kubernetes stores %d in all, and the "+
+			"pod's addresses need %d of them. Remove or shorten some, and the pod gets its network", size, maxAnnotations, maxAnnotations-maxOthers)
 	}
 	nic, err := nicRequest(in.Annotations[model.AnnotationNICs])
 	if err != nil {

@@ -72,8 +72,12 @@ func TestPod(t *testing.T) {
 	})
 	want := &model.Pod{
 		Labels: map[string]string{model.LabelNetwork: "red"},
-		Ports:  []model.PodPort{{Name: "dns", Protocol: model.UDP, Port: 53}, {Name: "http", Protocol: model.TCP, Port: 8080}, {Name: "proxy", Protocol: model.TCP, Port: 15001}},
-		Key:    model.PodKey{Namespace: "shop", Name: "web-0"}, UID: "u7", Node: "node1",
+		Ports: []model.PodPort{
+			{Name: "dns", Protocol: model.UDP, Port: 53},
+			{Name: "http", Protocol: model.TCP, Port: 8080},
+			{Name: "proxy", Protocol: model.TCP, Port: 15001},
+		},
+		Key: model.PodKey{Namespace: "shop", Name: "web-0"}, UID: "u7", Node: "node1",
 		Created: in.CreationTimestamp.Time, Network: "red", Assigned: decided,
 		NIC: model.NICRequest{Network: "blue", Subnet: "front", IP: netip.MustParseAddr("10.0.0.5"), Name: "eth0"},
 	}
@@ -92,7 +96,9 @@ func TestNamedPortsOfAPodAreBounded(t *testing.T) {
 			if !up {
 				number = int32(1000 + containers - 1 - i)
 			}
-			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Ports: []corev1.ContainerPort{{Name: "x", Protocol: corev1.ProtocolTCP, ContainerPort: number}}})
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
+				Ports: []corev1.ContainerPort{{Name: "x", Protocol: corev1.ProtocolTCP, ContainerPort: number}},
+			})
 		}
 		return Pod(p).Ports
 	}

@@ -20,12 +20,14 @@ const (
 	maxPolicyRules = 1024
 	maxRulePeers   = 1024
 	maxRulePorts   = 1024
-	// maxPolicyExceptions bounds the exceptions of all ipBlocks of a policy. Each one divides its block into up to 32 prefixes, or 128 by IPv6.
+	// maxPolicyExceptions bounds the exceptions of all ipBlocks of a policy. Each one divides its block into up to 32 prefixes, or
+	// 128 by IPv6.
 	maxPolicyExceptions = 1024
-	// maxPolicyNamed bounds a product: a rule's ports with a name, times its peers, added up over all rules. Each such pair has rows of its own.
+	// maxPolicyNamed bounds a product: a rule's ports with a name, times its peers, added up over all rules. Each such pair has rows
+	// of its own.
 	maxPolicyNamed = 4096
-	// maxPolicySelectors and maxPolicyBlocks bound a policy's peers over all its rules, each counted once. A selector is held with each pod of the
-	// cluster that it selects, and each of them may be a port group, of which OVN makes two address sets.
+	// maxPolicySelectors and maxPolicyBlocks bound a policy's peers over all its rules, each counted once. A selector is held with
+	// each pod of the cluster that it selects, and each of them may be a port group, of which OVN makes two address sets.
 	maxPolicySelectors = 256
 	maxPolicyBlocks    = 1024
 )
@@ -56,7 +58,8 @@ func NetworkPolicy(in *networkingv1.NetworkPolicy) *model.Policy {
 				r.problem("spec.ingress: %d rules; at most %d are read", len(in.Spec.Ingress), maxPolicyRules)
 				break
 			}
-			out.Rules[model.PolicyIngress] = append(out.Rules[model.PolicyIngress], r.rule(fmt.Sprintf("spec.ingress[%d]", i), rule.From, rule.Ports))
+			out.Rules[model.PolicyIngress] = append(out.Rules[model.PolicyIngress],
+				r.rule(fmt.Sprintf("spec.ingress[%d]", i), rule.From, rule.Ports))
 		}
 	}
 	if out.Isolates[model.PolicyEgress] {
@@ -180,7 +183,8 @@ func (r *policyReader) peer(in networkingv1.NetworkPolicyPeer) (model.Peer, erro
 		return model.Peer{}, fmt.Errorf("ipBlock stands beside a selector")
 	case in.IPBlock != nil:
 		if r.exceptions += len(in.IPBlock.Except); r.exceptions > maxPolicyExceptions {
-			return model.Peer{}, fmt.Errorf("the exceptions of the policy's ipBlocks are %d so far; at most %d are read", r.exceptions, maxPolicyExceptions)
+			return model.Peer{}, fmt.Errorf("the exceptions of the policy's ipBlocks are %d so far; at most %d are read", r.exceptions,
+				maxPolicyExceptions)
 		}
 		return blockPeer(in.IPBlock.CIDR, in.IPBlock.Except)
 	case !selects:

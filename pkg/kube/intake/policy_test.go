@@ -11,13 +11,16 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestPoliciesAreBounded: what is beyond the bounds of one policy is not read, allows nothing, and is said in few words. The controls are policies at their bounds.
+// TestPoliciesAreBounded: what is beyond the bounds of one policy is not read, allows nothing, and is said in few words. The
+// controls are policies at their bounds.
 func TestPoliciesAreBounded(t *testing.T) {
 	t.Parallel()
 	with := func(rules, peers, ports, requirements int) *model.Policy {
 		var selector metav1.LabelSelector
 		for i := range requirements {
-			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpExists})
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: fmt.Sprint("k", i), Operator: metav1.LabelSelectorOpExists,
+			})
 		}
 		var rule networkingv1.NetworkPolicyIngressRule
 		for range peers {
@@ -26,7 +29,9 @@ func TestPoliciesAreBounded(t *testing.T) {
 		for range ports {
 			rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{})
 		}
-		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		in := &networkingv1.NetworkPolicy{
+			Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+		}
 		for range rules {
 			in.Spec.Ingress = append(in.Spec.Ingress, rule)
 		}
@@ -57,7 +62,8 @@ func TestPoliciesAreBounded(t *testing.T) {
 			}
 		}
 		beyond := c.rules > maxPolicyRules || c.allow == 0
-		if read := len(p.Rules[model.PolicyIngress]); read != c.read || allow != c.allow || !p.Isolates[model.PolicyIngress] || (len(p.Problems) > 0) != beyond {
+		if read := len(p.Rules[model.PolicyIngress]); read != c.read || allow != c.allow || !p.Isolates[model.PolicyIngress] ||
+			(len(p.Problems) > 0) != beyond {
 			t.Errorf("%s: %d rules are read, want %d; %d allow something, want %d; problems %v", what, read, c.read, allow, c.allow, p.Problems)
 		}
 		words := 0
@@ -70,22 +76,29 @@ func TestPoliciesAreBounded(t *testing.T) {
 	}
 }
 
-// TestProductsOfPoliciesAreBounded: what is small by itself and large together is bounded together: exceptions of all blocks, and ports with a name times peers. What is beyond allows nothing; the controls are policies at their bounds.
+// TestProductsOfPoliciesAreBounded: what is small by itself and large together is bounded together: exceptions of all blocks, and
+// ports with a name times peers. What is beyond allows nothing; the controls are policies at their bounds.
 func TestProductsOfPoliciesAreBounded(t *testing.T) {
 	t.Parallel()
 	excepting := func(blocks, each int) *networkingv1.NetworkPolicy {
-		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		in := &networkingv1.NetworkPolicy{
+			Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+		}
 		for range blocks {
 			block := &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}
 			for i := range each {
 				block.Except = append(block.Except, fmt.Sprintf("10.%d.%d.1/32", i/256, i%256))
 			}
-			in.Spec.Ingress = append(in.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{From: []networkingv1.NetworkPolicyPeer{{IPBlock: block}}})
+			in.Spec.Ingress = append(in.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{
+				From: []networkingv1.NetworkPolicyPeer{{IPBlock: block}},
+			})
 		}
 		return in
 	}
 	naming := func(rules, ports, peers int) *networkingv1.NetworkPolicy {
-		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}}}
+		in := &networkingv1.NetworkPolicy{
+			Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+		}
 		for range rules {
 			var rule networkingv1.NetworkPolicyIngressRule
 			for range ports {
@@ -124,8 +137,8 @@ func TestProductsOfPoliciesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPeersOfPoliciesAreBounded: those of all rules together, each counted once. The rest allows nothing, and what is at the bound allows all. A rule whose peers
-// are all beyond it allows nobody.
+// TestPeersOfPoliciesAreBounded: those of all rules together, each counted once. The rest allows nothing, and what is at the
+// bound allows all. A rule whose peers are all beyond it allows nobody.
 func TestPeersOfPoliciesAreBounded(t *testing.T) {
 	t.Parallel()
 	selecting := func(i int) networkingv1.NetworkPolicyPeer {
@@ -137,7 +150,11 @@ func TestPeersOfPoliciesAreBounded(t *testing.T) {
 		return networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: fmt.Sprintf("100.64.%d.%d/32", i/256, i%256)}}
 	}
 	with := func(rules, peers, distinct int, peer func(int) networkingv1.NetworkPolicyPeer) *networkingv1.NetworkPolicy {
-		in := &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}}}
+		in := &networkingv1.NetworkPolicy{
+			Spec: networkingv1.NetworkPolicySpec{
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+			},
+		}
 		for i := range rules {
 			var all []networkingv1.NetworkPolicyPeer
 			for k := range peers {

@@ -46,5 +46,6 @@ func PolicyDocument(text []byte) (*model.Policy, error) {
 		}
 		return ClusterNetworkPolicy(&p), nil
 	}
-	return nil, fmt.Errorf("%s of %s is no policy: NetworkPolicy of %s and ClusterNetworkPolicy of %s are", kind.Kind, kind.APIVersion, networkingv1.SchemeGroupVersion, policyv1alpha2.GroupVersion)
+	return nil, fmt.Errorf("%s of %s is no policy: NetworkPolicy of %s and ClusterNetworkPolicy of %s are", kind.Kind, kind.APIVersion,
+		networkingv1.SchemeGroupVersion, policyv1alpha2.GroupVersion)
 }

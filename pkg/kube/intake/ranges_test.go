@@ -16,7 +16,9 @@ import (
 func TestUsedServiceCIDRs(t *testing.T) {
 	t.Parallel()
 	in := &v1alpha1.Network{Spec: v1alpha1.NetworkSpec{UsesServiceCIDRs: []v1alpha1.UsedServiceCIDRs{
-		{Network: "red", CIDRs: []v1alpha1.CIDR{"10.8.0.0/24", "fd00:8::/64"}}, {Network: "blue", CIDRs: []v1alpha1.CIDR{"everything", "10.8.0.1/24"}},
+		{Network: "red", CIDRs: []v1alpha1.CIDR{"10.8.0.0/24", "fd00:8::/64"}}, {
+			Network: "blue", CIDRs: []v1alpha1.CIDR{"everything", "10.8.0.1/24"},
+		},
 	}}}
 	want := map[string][]netip.Prefix{"red": {netip.MustParsePrefix("10.8.0.0/24"), netip.MustParsePrefix("fd00:8::/64")}, "blue": {}}
 	if got := Network(in).UsesServiceCIDRs; !reflect.DeepEqual(got, want) {
@@ -36,18 +38,23 @@ func TestRangesKeepTheirAge(t *testing.T) {
 	t.Parallel()
 	made := time.Unix(100, 0)
 	// Of what was changed before there was a status nobody knows more.
-	changed := NetworkStatus(v1alpha1.NetworkStatus{}, model.NetworkStatus{Created: made, ObservedGeneration: 2, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, metav1.Unix(200, 0))
+	changed := NetworkStatus(v1alpha1.NetworkStatus{},
+		model.NetworkStatus{Created: made, ObservedGeneration: 2, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}},
+		metav1.Unix(200, 0))
 	if at := changed.Ranges[0].Since.Unix(); at != 200 {
 		t.Errorf("a range of a Network that was changed before its first status is there since %d", at)
 	}
 	// Those of an earlier version's status, which tells of none, are as old as their Network.
-	upgraded := NetworkStatus(v1alpha1.NetworkStatus{ObservedGeneration: 7}, model.NetworkStatus{Created: made, ObservedGeneration: 7, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}, metav1.Unix(200, 0))
+	upgraded := NetworkStatus(v1alpha1.NetworkStatus{ObservedGeneration: 7},
+		model.NetworkStatus{Created: made, ObservedGeneration: 7, Ranges: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}},
+		metav1.Unix(200, 0))
 	if at := upgraded.Ranges[0].Since.Unix(); at != 100 {
 		t.Errorf("a range of a Network of an earlier version is there since %d", at)
 	}
 	// So are those that it tells of as subnets and service ranges, where the Network has been changed since: what came then is new.
 	moved := NetworkStatus(v1alpha1.NetworkStatus{
-		ObservedGeneration: 7, Subnets: []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.1.0.0/16"}, {Name: "b", CIDR: "10.5.0.0/16"}}, ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.8.0.0/24"}},
+		ObservedGeneration: 7, Subnets: []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.1.0.0/16"}, {Name: "b", CIDR: "10.5.0.0/16"}},
+		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.8.0.0/24"}},
 	}, model.NetworkStatus{Created: made, ObservedGeneration: 8, Ranges: []netip.Prefix{
 		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.8.0.0/24"), netip.MustParsePrefix("10.9.0.0/24"),
 	}}, metav1.Unix(200, 0))
@@ -67,7 +74,9 @@ func TestRangesKeepTheirAge(t *testing.T) {
 		{300, []string{"10.1.0.0/16", "10.8.0.0/24"}, map[string]int64{"10.1.0.0/16": 100, "10.8.0.0/24": 300}},
 		{400, []string{"10.8.0.0/24", "10.1.0.0/16"}, map[string]int64{"10.1.0.0/16": 100, "10.8.0.0/24": 300}},
 		{500, []string{"10.8.0.0/24"}, map[string]int64{"10.8.0.0/24": 300}},
-		{600, []string{"10.8.0.0/24", "10.1.0.0/16", "10.8.0.0/23"}, map[string]int64{"10.8.0.0/24": 300, "10.1.0.0/16": 600, "10.8.0.0/23": 600}},
+		{
+			600, []string{"10.8.0.0/24", "10.1.0.0/16", "10.8.0.0/23"}, map[string]int64{"10.8.0.0/24": 300, "10.1.0.0/16": 600, "10.8.0.0/23": 600},
+		},
 	} {
 		report := model.NetworkStatus{Created: made, ObservedGeneration: int64(i + 1)}
 		for _, r := range step.ranges {
@@ -84,15 +93,16 @@ func TestRangesKeepTheirAge(t *testing.T) {
 	}
 }
 
-// A subnet is as old as the first status that tells of its name, whatever its ranges are, and one that comes back is new. Those of an earlier version's status are as old as
-// their Network.
+// A subnet is as old as the first status that tells of its name, whatever its ranges are, and one that comes back is new. Those
+// of an earlier version's status are as old as their Network.
 func TestSubnetsKeepTheirAge(t *testing.T) {
 	t.Parallel()
 	made := time.Unix(100, 0)
 	status := v1alpha1.NetworkStatus{ObservedGeneration: 7, Subnets: []v1alpha1.SubnetStatus{{Name: "old", CIDR: "10.0.0.0/24"}}}
 	ages := func() map[string]int64 {
 		out := map[string]int64{}
-		for name, at := range Network(&v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: status}).SubnetSince {
+		for name, at := range Network(
+			&v1alpha1.Network{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: status}).SubnetSince {
 			out[name] = at.Unix()
 		}
 		return out

@@ -31,7 +31,9 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 		if !told {
 			at = now
 		}
-		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{Name: s.Name, CIDR: s.CIDR, Gateway: s.Gateway, Since: &at, Used: s.Used, Free: s.Free})
+		out.Subnets = append(out.Subnets, v1alpha1.SubnetStatus{
+			Name: s.Name, CIDR: s.CIDR, Gateway: s.Gateway, Since: &at, Used: s.Used, Free: s.Free,
+		})
 	}
 	for _, s := range report.ServiceCIDRs {
 		out.ServiceCIDRs = append(out.ServiceCIDRs, v1alpha1.ServiceCIDRStatus{CIDR: s.CIDR, Used: s.Used, Free: s.Free})
@@ -43,15 +45,16 @@ func NetworkStatus(old v1alpha1.NetworkStatus, report model.NetworkStatus, now m
 			direction = v1alpha1.CompatibilityUses
 		}
 		out.Compatibility = append(out.Compatibility, v1alpha1.CompatibilityStatus{
-			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses, ServiceAddresses: c.ServiceAddresses,
-			State: string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
+			Network: c.Network, Direction: direction, Mode: v1alpha1.CompatibilityMode(c.Mode), Addresses: c.Addresses,
+			ServiceAddresses: c.ServiceAddresses,
+			State:            string(c.State), Reason: c.Problem.Reason, Message: c.Problem.Message,
 		})
 	}
 	return out
 }
 
-// subnetTimes are since when a Network has had the subnets that old tells of. An old that does not say is from before statuses did: these subnets are
-// as old as the Network.
+// subnetTimes are since when a Network has had the subnets that old tells of. An old that does not say is from before statuses
+// did: these subnets are as old as the Network.
 func subnetTimes(old v1alpha1.NetworkStatus, report model.NetworkStatus) map[string]metav1.Time {
 	out := map[string]metav1.Time{}
 	for _, s := range old.Subnets {
@@ -63,8 +66,9 @@ func subnetTimes(old v1alpha1.NetworkStatus, report model.NetworkStatus) map[str
 // maxRanges bounds of how many ranges a status tells.
 const maxRanges = 130
 
-// ranges are those that a Network has, each since when: what old tells stays as it is. An old that tells of none is from before statuses did: what it
-// tells of as a subnet or a service range, the Network has had since it was made, and all others, too, if nobody has changed it since.
+// ranges are those that a Network has, each since when: what old tells stays as it is. An old that tells of none is from before
+// statuses did: what it tells of as a subnet or a service range, the Network has had since it was made, and all others, too, if
+// nobody has changed it since.
 func ranges(old v1alpha1.NetworkStatus, report model.NetworkStatus, now metav1.Time) []v1alpha1.RangeStatus {
 	since := map[string]metav1.Time{}
 	for _, r := range old.Ranges {
@@ -113,7 +117,8 @@ func isolated(in *v1alpha1.Isolation) model.Hardness {
 	return model.Hardness(in.Overall)
 }
 
-// maxConditionMessage bounds a condition's message, in bytes. The API server refuses a whole status for one message of more than 32,768, and tenants' names are in messages.
+// maxConditionMessage bounds a condition's message, in bytes. The API server refuses a whole status for one message of more than
+// 32,768, and tenants' names are in messages.
 const maxConditionMessage = 4096
 
 func condition(old []metav1.Condition, c model.Condition, generation int64, now metav1.Time) metav1.Condition {

@@ -24,7 +24,9 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 		},
 		Subnets:      []model.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Used: 4, Free: 249}},
 		ServiceCIDRs: []model.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
-		Isolation:    &model.Isolation{Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}}},
+		Isolation: &model.Isolation{
+			Pods: model.Soft, DNS: model.Hard, Overall: model.Soft, Reasons: []model.Problem{{Reason: "A", Message: "a"}},
+		},
 	}
 	got := NetworkStatus(v1alpha1.NetworkStatus{}, report, first)
 	want := v1alpha1.NetworkStatus{
@@ -35,7 +37,9 @@ func TestNetworkStatusKeepsTransitionTimes(t *testing.T) {
 		},
 		Subnets:      []v1alpha1.SubnetStatus{{Name: "a", CIDR: "10.0.0.0/24", Since: &first, Used: 4, Free: 249}},
 		ServiceCIDRs: []v1alpha1.ServiceCIDRStatus{{CIDR: "10.9.0.0/24", Used: 2, Free: 252}},
-		Isolation:    &v1alpha1.Isolation{Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "A", Message: "a"}}},
+		Isolation: &v1alpha1.Isolation{
+			Pods: v1alpha1.Soft, DNS: v1alpha1.Hard, Overall: v1alpha1.Soft, Reasons: []v1alpha1.IsolationReason{{Reason: "A", Message: "a"}},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("-want +got:\n%s", diff)
@@ -67,7 +71,8 @@ func TestMessagesOfConditionsAreBounded(t *testing.T) {
 	got := NetworkStatus(v1alpha1.NetworkStatus{}, model.NetworkStatus{
 		Conditions: []model.Condition{{Type: model.ConditionSubnetsValid, Reason: "A", Message: long}},
 	}, metav1.Now())
-	if message := got.Conditions[0].Message; len(message) > maxConditionMessage || !utf8.ValidString(message) || !strings.HasSuffix(message, "é ...") {
+	if message := got.Conditions[0].Message; len(message) > maxConditionMessage || !utf8.ValidString(message) ||
+		!strings.HasSuffix(message, "é ...") {
 		t.Errorf("it has %d bytes, and ends with %q", len(message), message[max(0, len(message)-8):])
 	}
 }

@@ -125,7 +125,10 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 	groups := []string{v1alpha1.GroupName}
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: groups, Resources: []string{"networks"}, Verbs: []string{"create"}},
-		{APIGroups: groups, Resources: []string{"tenants"}, ResourceNames: []string{want.Tenant}, Verbs: []string{"get", "list", "watch", "administer"}},
+		{
+			APIGroups: groups, Resources: []string{"tenants"}, ResourceNames: []string{want.Tenant},
+			Verbs: []string{"get", "list", "watch", "administer"},
+		},
 	}
 	// Whoever may list what inspection tells of Networks is told of those that he may get.
 	inspected := []string{inspectv1alpha1.GroupName}
@@ -137,7 +140,8 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 			APIGroups: groups, Resources: []string{"networks"}, ResourceNames: want.Networks,
 			Verbs: []string{"get", "list", "watch", "update", "patch", "delete"},
 		}, rbacv1.PolicyRule{
-			APIGroups: inspected, Resources: append(inspectv1alpha1.NetworkResources(), inspectv1alpha1.ResourceFlows), ResourceNames: want.Networks, Verbs: []string{"get"},
+			APIGroups: inspected, Resources: append(inspectv1alpha1.NetworkResources(), inspectv1alpha1.ResourceFlows), ResourceNames: want.Networks,
+			Verbs: []string{"get"},
 		})
 	}
 	return &rbacv1.ClusterRole{ObjectMeta: roleMeta(want), Rules: rules}

@@ -12,7 +12,9 @@ import (
 
 func TestTenant(t *testing.T) {
 	in := &v1alpha1.Tenant{
-		ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "u", Generation: 3, Finalizers: []string{model.TenantFinalizer}, DeletionTimestamp: new(metav1.Now())},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "acme", UID: "u", Generation: 3, Finalizers: []string{model.TenantFinalizer}, DeletionTimestamp: new(metav1.Now()),
+		},
 		Spec: v1alpha1.TenantSpec{
 			NetworkTemplate: &v1alpha1.NetworkTemplate{Egress: v1alpha1.EgressNone},
 			ServiceCIDRs:    []v1alpha1.CIDR{"10.9.0.0/16"},
@@ -25,7 +27,8 @@ func TestTenant(t *testing.T) {
 		Name: "acme", UID: "u", Generation: 3, Template: `{"egress":"none"}`, Fallback: `{"serviceCIDRs":["10.9.0.0/16"]}`,
 		Admins:   []model.TenantAdmin{{Kind: "ServiceAccount", Namespace: "shop", Name: "deployer"}},
 		Networks: model.Quota{Bounded: true, Hard: 2}, Pods: model.Quota{Bounded: true},
-		Services: model.Quota{Bounded: true, Hard: 7}, Gateways: model.Quota{Bounded: true}, Isolated: model.Hard, Deleting: true, Finalized: true,
+		Services: model.Quota{Bounded: true, Hard: 7}, Gateways: model.Quota{Bounded: true}, Isolated: model.Hard, Deleting: true,
+		Finalized: true,
 	}
 	if diff := cmp.Diff(want, Tenant(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -34,7 +37,8 @@ func TestTenant(t *testing.T) {
 
 // TestDefaultNetwork: what the template leaves open the Tenant says, and what it says counts.
 func TestDefaultNetwork(t *testing.T) {
-	fallback := NetworkTemplate(&v1alpha1.NetworkTemplate{ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone}})
+	fallback := NetworkTemplate(
+		&v1alpha1.NetworkTemplate{ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone}})
 	for _, test := range []struct {
 		what     string
 		template *v1alpha1.NetworkTemplate
@@ -44,11 +48,17 @@ func TestDefaultNetwork(t *testing.T) {
 		{"nothing is said", nil, "", v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC}},
 		{
 			"the template leaves it open", &v1alpha1.NetworkTemplate{Egress: v1alpha1.EgressNone}, fallback,
-			v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC, Egress: v1alpha1.EgressNone, ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone}},
+			v1alpha1.NetworkSpec{
+				Type: v1alpha1.NetworkVPC, Egress: v1alpha1.EgressNone, ServiceCIDRs: []v1alpha1.CIDR{"10.9.0.0/16"},
+				DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNone},
+			},
 		},
 		{
-			"the template says it", &v1alpha1.NetworkTemplate{ServiceCIDRs: []v1alpha1.CIDR{"10.8.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode}}, fallback,
-			v1alpha1.NetworkSpec{Type: v1alpha1.NetworkVPC, ServiceCIDRs: []v1alpha1.CIDR{"10.8.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode}},
+			"the template says it",
+			&v1alpha1.NetworkTemplate{ServiceCIDRs: []v1alpha1.CIDR{"10.8.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode}}, fallback,
+			v1alpha1.NetworkSpec{
+				Type: v1alpha1.NetworkVPC, ServiceCIDRs: []v1alpha1.CIDR{"10.8.0.0/16"}, DNS: &v1alpha1.NetworkDNS{Mode: v1alpha1.DNSNode},
+			},
 		},
 		{
 			"a flat one has no service ranges", &v1alpha1.NetworkTemplate{Type: v1alpha1.NetworkFlat}, fallback,
@@ -56,7 +66,9 @@ func TestDefaultNetwork(t *testing.T) {
 		},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			got, err := DefaultNetwork(model.DefaultNetwork{Tenant: "acme", TenantUID: "u", Template: NetworkTemplate(test.template), Fallback: test.fallback})
+			got, err := DefaultNetwork(model.DefaultNetwork{
+				Tenant: "acme", TenantUID: "u", Template: NetworkTemplate(test.template), Fallback: test.fallback,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,14 +94,21 @@ func TestTenantRole(t *testing.T) {
 			// Inspection lists to him what he may get.
 			lists := cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Verbs, []string{"list"})
 			// And who may list or watch flows, may ask for those that he may get.
-			lists = lists || cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Resources, []string{"flows"}) && cmp.Equal(rule.Verbs, []string{"list", "watch"})
+			lists = lists ||
+				cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Resources, []string{"flows"}) &&
+					cmp.Equal(rule.Verbs, []string{"list", "watch"})
 			if len(rule.ResourceNames) == 0 && !lists && !cmp.Equal(rule.Verbs, []string{"create"}) {
 				t.Errorf("a rule about all: %+v", rule)
 			}
 		}
 	}
-	binding := TenantBinding(model.TenantRole{Tenant: "acme", Admins: []model.TenantAdmin{{Kind: "Group", Name: "acme-admins"}, {Kind: "ServiceAccount", Namespace: "shop", Name: "deployer"}}})
-	if binding.RoleRef.Name != "atoll:tenant:acme" || binding.Subjects[0].APIGroup == "" || binding.Subjects[1].APIGroup != "" || binding.Subjects[1].Namespace != "shop" {
+	binding := TenantBinding(model.TenantRole{
+		Tenant: "acme", Admins: []model.TenantAdmin{
+			{Kind: "Group", Name: "acme-admins"}, {Kind: "ServiceAccount", Namespace: "shop", Name: "deployer"},
+		},
+	})
+	if binding.RoleRef.Name != "atoll:tenant:acme" || binding.Subjects[0].APIGroup == "" || binding.Subjects[1].APIGroup != "" ||
+		binding.Subjects[1].Namespace != "shop" {
 		t.Errorf("the binding is %+v", binding)
 	}
 }

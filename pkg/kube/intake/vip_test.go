@@ -20,9 +20,11 @@ func TestServiceCIDRs(t *testing.T) {
 		want  []string
 		says  string
 	}{
-		"none":             {nil, nil, ""},
-		"both families":    {[]v1alpha1.CIDR{"fd09::/112", "10.9.0.0/16"}, []string{"fd09::/112", "10.9.0.0/16"}, ""},
-		"two of a family":  {[]v1alpha1.CIDR{"10.9.0.0/16", "10.8.0.0/16"}, []string{"10.9.0.0/16"}, "10.8.0.0/16 is a second IPv4 range; a Network has one"},
+		"none":          {nil, nil, ""},
+		"both families": {[]v1alpha1.CIDR{"fd09::/112", "10.9.0.0/16"}, []string{"fd09::/112", "10.9.0.0/16"}, ""},
+		"two of a family": {
+			[]v1alpha1.CIDR{"10.9.0.0/16", "10.8.0.0/16"}, []string{"10.9.0.0/16"}, "10.8.0.0/16 is a second IPv4 range; a Network has one",
+		},
 		"one that is none": {[]v1alpha1.CIDR{"all", "10.9.0.0/16"}, []string{"10.9.0.0/16"}, `"all" is not a range such as 10.0.0.0/16`},
 		"host bits":        {[]v1alpha1.CIDR{"10.9.0.1/16"}, nil, "the range is 10.9.0.0/16"},
 		"thousands":        {make([]v1alpha1.CIDR, 5000), nil, "there are 5000 ranges; at most 8 are read"},
@@ -35,7 +37,8 @@ func TestServiceCIDRs(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if !strings.Contains(n.ServiceCIDRsError, test.says) || (test.says == "") != (n.ServiceCIDRsError == "") || len(n.ServiceCIDRsError) > 4096 {
+		if !strings.Contains(n.ServiceCIDRsError, test.says) || (test.says == "") != (n.ServiceCIDRsError == "") ||
+			len(n.ServiceCIDRsError) > 4096 {
 			t.Errorf("%s: it says %q, want %q", name, n.ServiceCIDRsError, test.says)
 		}
 	}
@@ -75,8 +78,10 @@ func TestServiceAddresses(t *testing.T) {
 	text := ServiceAddressesAnnotation(good)
 	created := metav1.NewTime(time.Unix(1000, 0))
 	s := Service(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{UID: "u1", CreationTimestamp: created, Annotations: map[string]string{model.AnnotationServiceAddresses: text}},
-		Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}},
+		ObjectMeta: metav1.ObjectMeta{
+			UID: "u1", CreationTimestamp: created, Annotations: map[string]string{model.AnnotationServiceAddresses: text},
+		},
+		Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.5"}},
 	})
 	if diff := cmp.Diff(&good, s.Assigned, values); diff != "" {
 		t.Errorf("what was written (-want +got):\n%s", diff)

@@ -164,8 +164,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNoConnection: who shows no good token is answered once and has no connection after that, a scraper keeps one until it has been idle for long enough, and
-// connections that say nothing keep nobody away.
+// TestStrangersKeepNoConnection: who shows no good token is answered once and has no connection after that, a scraper keeps one
+// until it has been idle for long enough, and connections that say nothing keep nobody away.
 func TestStrangersKeepNoConnection(t *testing.T) {
 	t.Parallel()
 	certificate, err := ownCertificate(time.Now())
@@ -176,7 +176,8 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newServer(certificate, Guard(newAPIServer(), metricsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") })))
+	server := newServer(certificate,
+		Guard(newAPIServer(), metricsPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "metrics") })))
 	server.IdleTimeout /= 8
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -1,5 +1,5 @@
-// Package scrape serves a program's metrics to others than the machine that it runs on: over TLS, and to whoever the Kubernetes API says may read
-// them. Requests come in, reviews of their tokens go out.
+// Package scrape serves a program's metrics to others than the machine that it runs on: over TLS, and to whoever the Kubernetes
+// API says may read them. Requests come in, reviews of their tokens go out.
 //
 // What must stay true: nothing but /metrics is served, and nothing to anybody while the API server cannot be asked.
 package scrape
@@ -31,8 +31,8 @@ import (
 const metricsPath = "/metrics"
 
 const (
-	// maxStrangers bounds the connections whose clients have shown no good token, maxOfOne those of one source. A stranger's connection ends with the first
-	// answer, so that few are needed.
+	// maxStrangers bounds the connections whose clients have shown no good token, maxOfOne those of one source. A stranger's
+	// connection ends with the first answer, so that few are needed.
 	maxStrangers, maxOfOne = 64, 16
 	// maxScrapers bounds the connections of clients that have.
 	maxScrapers = 64
@@ -81,8 +81,8 @@ func newServer(certificate tls.Certificate, guarded http.Handler) *http.Server {
 // validity of a certificate: longer than any process runs.
 const validity = 10 * 365 * 24 * time.Hour
 
-// ownCertificate keeps tokens from who only listens on the network. Nobody vouches for it: it is another one with each start, as the kubelet's is where
-// nobody gave it one.
+// ownCertificate keeps tokens from who only listens on the network. Nobody vouches for it: it is another one with each start, as
+// the kubelet's is where nobody gave it one.
 func ownCertificate(now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

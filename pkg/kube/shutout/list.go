@@ -59,7 +59,8 @@ func Now(ctx context.Context, client kubernetes.Interface) (time.Time, error) {
 	return made.CreationTimestamp.Time, nil
 }
 
-// CredentialLife is how long kubelets' certificates last if nobody has said otherwise (kube-controller-manager, --cluster-signing-duration). Kubernetes takes none back before it ends.
+// CredentialLife is how long kubelets' certificates last if nobody has said otherwise (kube-controller-manager,
+// --cluster-signing-duration). Kubernetes takes none back before it ends.
 const CredentialLife = 365 * 24 * time.Hour
 
 // CredentialsUntil is until when credentials that a listed node had when it was listed may be good. It is the zero time if nobody knows.
@@ -96,7 +97,9 @@ func change(ctx context.Context, client kubernetes.Interface, with func(map[stri
 		object, err := objects.Get(ctx, Name, meta.GetOptions{})
 		missing := apierrors.IsNotFound(err)
 		if missing {
-			object, err = &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: Name, Labels: map[string]string{"app.kubernetes.io/part-of": "atoll"}}}, nil
+			object, err = &core.ConfigMap{
+				ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: Name, Labels: map[string]string{"app.kubernetes.io/part-of": "atoll"}},
+			}, nil
 		}
 		if err != nil {
 			return err

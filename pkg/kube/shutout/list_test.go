@@ -56,7 +56,8 @@ func TestTheList(t *testing.T) {
 // TestAListThatIsWrong: a node whose time cannot be read is shut out, and who cannot read the list is told.
 func TestAListThatIsWrong(t *testing.T) {
 	t.Parallel()
-	client := fake.NewClientset(&core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: Name}, Data: map[string]string{"n1": "yesterday"}})
+	client := fake.NewClientset(
+		&core.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: Name}, Data: map[string]string{"n1": "yesterday"}})
 	listed, err := Read(t.Context(), client)
 	if since, is := listed["n1"]; err != nil || !is || !since.IsZero() {
 		t.Errorf("%v, %v", listed, err)

@@ -138,7 +138,8 @@ func rest(conn net.Conn, ahead *bufio.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(bytes.Clone(read)), conn)
 }
 
-// Connect connects to a socket of the node. Its error is an UnreachableError or a RefusedError. ctx bounds the making of the connection alone.
+// Connect connects to a socket of the node. Its error is an UnreachableError or a RefusedError. ctx bounds the making of the
+// connection alone.
 func (c Client) Connect(ctx context.Context, q ConnectQuestion) (net.Conn, error) {
 	q.User = bounded(q.User)
 	if err := q.Check(); err != nil {

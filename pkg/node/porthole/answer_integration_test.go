@@ -66,7 +66,8 @@ func answering(t *testing.T, link string, address ...byte) {
 				continue
 			}
 			asked := frame[frameHeader : frameHeader+arpLength]
-			answer := slices.Concat(asked[8:14], at.HardwareAddr, frame[12:14], asked[:6], []byte{0, arpAnswer}, at.HardwareAddr, address, asked[8:18])
+			answer := slices.Concat(asked[8:14], at.HardwareAddr, frame[12:14], asked[:6], []byte{0, arpAnswer}, at.HardwareAddr, address,
+				asked[8:18])
 			// Whoever asked may have gone.
 			_, _ = unix.Write(fd, answer)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
-// Clear removes all portholes from the node, and the node's own side: links, routes and rules. That there is none is no error. Settings of the kernel
-// that others use too, such as forwarding, stay.
+// Clear removes all portholes from the node, and the node's own side: links, routes and rules. That there is none is no error.
+// Settings of the kernel that others use too, such as forwarding, stay.
 func (k *Keeper) Clear() error {
 	ids, err := k.List()
 	if err != nil {

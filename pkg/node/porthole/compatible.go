@@ -10,12 +10,13 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// Pods of a consumer reach those of a provider by their faces, and have faces themselves then: from the one porthole to the other on the same
-// node, or by way of atoll0. Which face is whose, OVN knows, and judges in the consumer's own switches. Here it is judged a second time: on one
-// node by both portholes, from node to node by what part the Network of the porthole has.
+// Pods of a consumer reach those of a provider by their faces, and have faces themselves then: from the one porthole to the other
+// on the same node, or by way of atoll0. Which face is whose, OVN knows, and judges in the consumer's own switches. Here it is
+// judged a second time: on one node by both portholes, from node to node by what part the Network of the porthole has.
 //
-// A connection's direction says who asks: what goes the way of its first packet comes from the consumer, what goes the other way, and errors
-// about what the consumer sent, from the provider. Each packet is judged, so that what is open ends with what allowed it.
+// A connection's direction says who asks: what goes the way of its first packet comes from the consumer, what goes the other way,
+// and errors about what the consumer sent, from the provider. Each packet is judged, so that what is open ends with what allowed
+// it.
 
 // Compatible is a Network whose pods reach another one's, by their UIDs.
 type Compatible struct {

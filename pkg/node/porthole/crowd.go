@@ -51,7 +51,9 @@ func writeCrowds(t *transaction, from string, most uint32) {
 	}{{"crowd-input", received(expr.VerdictAccept)}, {"crowd-forward", forwarded(expr.VerdictAccept)}} {
 		t.base(c.name, beforeJudgement(c.hook))
 		t.both(c.name, func(f family) []words {
-			return []words{iifname(from), ctState(newConnection), f.saddr(), countOver(setCrowd+f.version, most), note(setCrowded + f.version), goTo("crowded")}
+			return []words{
+				iifname(from), ctState(newConnection), f.saddr(), countOver(setCrowd+f.version, most), note(setCrowded + f.version), goTo("crowded"),
+			}
 		})
 	}
 }

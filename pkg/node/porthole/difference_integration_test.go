@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestOnlyWhatDiffersIsChanged: from any state to any other the table comes to be what it would be if it were made from nothing, and keeps its
-// chains and sets: none is made anew.
+// TestOnlyWhatDiffersIsChanged: from any state to any other the table comes to be what it would be if it were made from nothing,
+// and keeps its chains and sets: none is made anew.
 func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 	spec := func(change func(*Spec)) func() *transaction {
 		return func() *transaction {
@@ -91,17 +91,19 @@ func TestOnlyWhatDiffersIsChanged(t *testing.T) {
 // listed is our table in nft's words, with the elements of each set in one order.
 func listed(t *testing.T) string {
 	t.Helper()
-	return regexp.MustCompile(`(?s)elements = \{[^}]*\}`).ReplaceAllStringFunc(run(t, "nft", "list", "table", "inet", tableName), func(text string) string {
-		elements := strings.Split(strings.Trim(strings.TrimPrefix(text, "elements = "), "{} \n"), ",")
-		for i := range elements {
-			elements[i] = strings.Join(strings.Fields(elements[i]), " ")
-		}
-		slices.Sort(elements)
-		return strings.Join(elements, ", ")
-	})
+	return regexp.MustCompile(`(?s)elements = \{[^}]*\}`).ReplaceAllStringFunc(
+		run(t, "nft", "list", "table", "inet", tableName), func(text string) string {
+			elements := strings.Split(strings.Trim(strings.TrimPrefix(text, "elements = "), "{} \n"), ",")
+			for i := range elements {
+				elements[i] = strings.Join(strings.Fields(elements[i]), " ")
+			}
+			slices.Sort(elements)
+			return strings.Join(elements, ", ")
+		})
 }
 
-// TestAChangeKeepsTheTables: so does who changes a porthole, or the node's side, and if somebody else has touched it everything is made anew.
+// TestAChangeKeepsTheTables: so does who changes a porthole, or the node's side, and if somebody else has touched it everything
+// is made anew.
 func TestAChangeKeepsTheTables(t *testing.T) {
 	k := keeper(t)
 	spec, host := testSpec("u1"), testHost()
@@ -133,7 +135,8 @@ func TestAChangeKeepsTheTables(t *testing.T) {
 func handles(t *testing.T, inside []string) (out []string) {
 	t.Helper()
 	for line := range strings.Lines(run(t, append(inside, "nft", "-a", "list", "table", "inet", tableName)...)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "table ") || strings.HasPrefix(line, "chain ") || strings.HasPrefix(line, "set ") || strings.HasPrefix(line, "map ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "table ") || strings.HasPrefix(line, "chain ") ||
+			strings.HasPrefix(line, "set ") || strings.HasPrefix(line, "map ") {
 			out = append(out, line)
 		}
 	}

@@ -227,7 +227,8 @@ func ctOriginal() words {
 
 // noWayBack: no route leads to the packet's source by the interface that it came by.
 func noWayBack() words {
-	return append(words{&expr.Fib{Register: first, FlagSADDR: true, FlagIIF: true, ResultOIF: true, FlagPRESENT: true}}, equal(make([]byte, 4))...)
+	return append(words{&expr.Fib{Register: first, FlagSADDR: true, FlagIIF: true, ResultOIF: true, FlagPRESENT: true}},
+		equal(make([]byte, 4))...)
 }
 
 // fromHere: its source is an address of this namespace.
@@ -244,11 +245,14 @@ func toHere() words {
 
 // ofSocket: a process of this namespace sends it. No user has the greatest number. (chown(2) takes it for none.)
 func ofSocket() words {
-	return words{&expr.Meta{Key: expr.MetaKeySKUID, Register: first}, &expr.Cmp{Op: expr.CmpOpNeq, Register: first, Data: bytes.Repeat([]byte{0xff}, 4)}}
+	return words{
+		&expr.Meta{Key: expr.MetaKeySKUID, Register: first}, &expr.Cmp{Op: expr.CmpOpNeq, Register: first, Data: bytes.Repeat([]byte{0xff}, 4)},
+	}
 }
 
-// inTunnel is the bit of a packet's mark by which what the node sends to the bridge is known again when it has been put into a tunnel: inside the kernel the
-// packet stays its sender's, and keeps its mark. Who may mark packets himself (CAP_NET_RAW, CAP_NET_ADMIN) may write them himself, too.
+// inTunnel is the bit of a packet's mark by which what the node sends to the bridge is known again when it has been put into a
+// tunnel: inside the kernel the packet stays its sender's, and keeps its mark. Who may mark packets himself (CAP_NET_RAW,
+// CAP_NET_ADMIN) may write them himself, too.
 const inTunnel = 1 << 24
 
 // mark sets it, and leaves the other bits.
@@ -265,7 +269,9 @@ func mark() words {
 func unmarked() words {
 	return words{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: first},
-		&expr.Bitwise{SourceRegister: first, DestRegister: first, Len: 4, Mask: binary.NativeEndian.AppendUint32(nil, inTunnel), Xor: make([]byte, 4)},
+		&expr.Bitwise{
+			SourceRegister: first, DestRegister: first, Len: 4, Mask: binary.NativeEndian.AppendUint32(nil, inTunnel), Xor: make([]byte, 4),
+		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: first, Data: make([]byte, 4)},
 	}
 }
@@ -320,8 +326,8 @@ func snatToRandom(a netip.Addr) words {
 	}
 }
 
-// bind leads a connection to where it goes anyway: who has been led once is led nowhere else, whatever chains come later. (nf_nat_inet_fn in
-// net/netfilter/nf_nat_core.c asks no further one.)
+// bind leads a connection to where it goes anyway: who has been led once is led nowhere else, whatever chains come later.
+// (nf_nat_inet_fn in net/netfilter/nf_nat_core.c asks no further one.)
 func (f family) bind() words { return append(words{f.header(f.to)}, f.dnat()...) }
 
 // masquerade gives it the address of the interface that it leaves by.

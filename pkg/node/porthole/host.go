@@ -67,7 +67,8 @@ func (h Host) normal() Host {
 func (h Host) equal(o Host) bool {
 	return h.MAC == o.MAC && slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Gateways, o.Gateways) &&
 		slices.Equal(h.Default, o.Default) && slices.Equal(h.Blocks, o.Blocks) && slices.Equal(h.Direct, o.Direct) &&
-		slices.Equal(h.Compatible, o.Compatible) && slices.EqualFunc(h.Flat, o.Flat, Flat.equal) && h.Walls.equal(o.Walls) && h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
+		slices.Equal(h.Compatible, o.Compatible) && slices.EqualFunc(h.Flat, o.Flat, Flat.equal) && h.Walls.equal(o.Walls) &&
+		h.Cluster.equal(o.Cluster) && h.MTU == o.MTU && h.Offload == o.Offload
 }
 
 func (h Host) hasIPv6() bool {
@@ -136,7 +137,8 @@ func (k *Keeper) EnsureHost(host Host) error {
 	return k.routeHost(host)
 }
 
-// writeHostTable makes the rules those of host: of those that were last made what differs, and all of them if somebody else has touched any.
+// writeHostTable makes the rules those of host: of those that were last made what differs, and all of them if somebody else has
+// touched any.
 func (k *Keeper) writeHostTable(host Host) error {
 	k.mu.Lock()
 	last := k.host

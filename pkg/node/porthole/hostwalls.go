@@ -18,7 +18,8 @@ var (
 	sentHere = hook{nftables.ChainTypeFilter, nftables.ChainHookOutput, *nftables.ChainPriorityFilter, expr.VerdictAccept}
 	// leavingHere is when it is decided by which interface.
 	leavingHere = hook{nftables.ChainTypeFilter, nftables.ChainHookPostrouting, *nftables.ChainPriorityFilter, expr.VerdictAccept}
-	// beforeServices is before kube-proxy puts an endpoint in place of a Service's address: for what is forwarded, and for what the node sends.
+	// beforeServices is before kube-proxy puts an endpoint in place of a Service's address: for what is forwarded, and for what the
+	// node sends.
 	beforeServices     = hook{nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 10, expr.VerdictAccept}
 	beforeServicesHere = hook{nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 10, expr.VerdictAccept}
 )
@@ -57,7 +58,8 @@ func writeWalls(t *transaction) {
 	t.rule("output", udpPort(), in("tunnels"), ofSocket(), unmarked(), goTo("refuse"))
 }
 
-// writeBinding keeps kube-proxy from leading elsewhere what is for a pod, and what pods send: whoever may write a Service may write any address into it.
+// writeBinding keeps kube-proxy from leading elsewhere what is for a pod, and what pods send: whoever may write a Service may
+// write any address into it.
 func writeBinding(t *transaction) {
 	toPods := func(chain string) {
 		for _, pods := range []string{"faces", "default"} {

@@ -26,7 +26,8 @@ const (
 
 // harden sets what the namespace has for all interfaces, and what those to come get, before there are any. It runs inside.
 func harden(ipv6 bool) error {
-	return errors.Join(netdev.Set(netdev.AllInterfaces, allSettings(ipv6)...), netdev.Set(netdev.NewInterfaces, append(strict(), forwarding())...))
+	return errors.Join(netdev.Set(netdev.AllInterfaces, allSettings(ipv6)...),
+		netdev.Set(netdev.NewInterfaces, append(strict(), forwarding())...))
 }
 
 // allSettings are those of all interfaces of a porthole's namespace.

@@ -159,7 +159,8 @@ func TestRepairComesToTheSameStateFromAnywhere(t *testing.T) {
 	want := settled(t, "u1")
 	for _, fact := range []string{
 		"ipv4/conf/ovn0/forwarding:1", "ipv4/conf/host0/forwarding:1", "ipv6/conf/all/forwarding:1", "ipv4/conf/all/rp_filter:0",
-		"ipv6/conf/ovn0/addr_gen_mode:1", "ipv6/conf/host0/disable_ipv6:0", "ipv4/conf/host0/accept_redirects:0", "100.64.0.5 via 169.254.100.6", "unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1",
+		"ipv6/conf/ovn0/addr_gen_mode:1", "ipv6/conf/host0/disable_ipv6:0", "ipv4/conf/host0/accept_redirects:0", "100.64.0.5 via 169.254.100.6",
+		"unreachable 100.64.0.0/24", "10.129.0.0/16 via 10.128.0.1", "100.64.0.0/10 via 10.128.0.1",
 	} {
 		if !strings.Contains(want, fact) {
 			t.Errorf("missing: %s", fact)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FollowLosses calls lost whenever something goes, in the network namespace of the calling thread, that may be ours, or may take along what is ours: an address, a
-// route of ours, a link, a link that is up no more, a table of rules. What Atoll itself removes counts, too, and that it begins. It ends with ctx, or when the kernel's messages cannot be
-// had any more.
+// FollowLosses calls lost whenever something goes, in the network namespace of the calling thread, that may be ours, or may take
+// along what is ours: an address, a route of ours, a link, a link that is up no more, a table of rules. What Atoll itself removes
+// counts, too, and that it begins. It ends with ctx, or when the kernel's messages cannot be had any more.
 func FollowLosses(ctx context.Context, lost func()) error {
 	interfaces, err := nl.SubscribeAt(netns.None(), netns.None(), unix.NETLINK_ROUTE,
 		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE)

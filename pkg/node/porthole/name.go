@@ -86,7 +86,8 @@ func isOurs(link netlink.Link) bool {
 	return attrs.Name == id.Name() || attrs.Name == id.HostLink()
 }
 
-// NetworkAt is the Network whose porthole a link in the node's namespace leads to, and whether it is the one of the node; false where it leads to none.
+// NetworkAt is the Network whose porthole a link in the node's namespace leads to, and whether it is the one of the node; false
+// where it leads to none.
 func NetworkAt(link netlink.Link) (network string, ofNode, ok bool) {
 	fields := strings.Split(link.Attrs().Alias, " ")
 	if !isOurs(link) || len(fields) != 3 {

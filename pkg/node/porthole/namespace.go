@@ -54,8 +54,9 @@ func openNetns(path string) (space, error) {
 	return space{NetNS: netns, upon: something}, nil
 }
 
-// onLastThread runs something on a thread that runs nothing else and ends with it, so that nobody else is where it goes. A process's first thread never ends: it would stay there, and
-// with it the namespace, and whoever looks for the process's own (/proc/PID/ns, kubectl exec) would find that one.
+// onLastThread runs something on a thread that runs nothing else and ends with it, so that nobody else is where it goes. A
+// process's first thread never ends: it would stay there, and with it the namespace, and whoever looks for the process's own
+// (/proc/PID/ns, kubectl exec) would find that one.
 func onLastThread(do func()) {
 	// Never unlocked but for the first thread: it ends with its goroutine.
 	runtime.LockOSThread()

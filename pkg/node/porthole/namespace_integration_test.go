@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTheFirstThreadStaysWhereItIs: whoever makes network namespaces has a thread of its own for each, and never the process's first one, although that is free. The control is a
-// function beside it that runs there.
+// TestTheFirstThreadStaysWhereItIs: whoever makes network namespaces has a thread of its own for each, and never the process's
+// first one, although that is free. The control is a function beside it that runs there.
 func TestTheFirstThreadStaysWhereItIs(t *testing.T) {
 	was, err := os.Readlink("/proc/self/ns/net")
 	must(t, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
-// Review looks at portholes, and at the node's own side, and names what Repair and EnsureHost would change. It changes nothing there: it writes into a network
-// namespace of its own alone, which ends with it. The caller closes it.
+// Review looks at portholes, and at the node's own side, and names what Repair and EnsureHost would change. It changes nothing
+// there: it writes into a network namespace of its own alone, which ends with it. The caller closes it.
 type Review struct {
 	keeper *Keeper
 	draft  ns.NetNS
@@ -224,7 +224,8 @@ func insideDiffers(spec Spec, place string, out *found) error {
 			return err
 		}
 	}
-	return routesDiffer(spec.routes(links[networkSide].Attrs().Index, links[hostSide].Attrs().Index), func(route) bool { return true }, place, out)
+	return routesDiffer(spec.routes(links[networkSide].Attrs().Index, links[hostSide].Attrs().Index), func(route) bool { return true }, place,
+		out)
 }
 
 func downDiffers(link netlink.Link, place string, out *found) {

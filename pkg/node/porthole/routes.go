@@ -25,7 +25,9 @@ type route struct {
 }
 
 func (r route) netlink() *netlink.Route {
-	out := &netlink.Route{Dst: netipx.PrefixIPNet(r.to), LinkIndex: r.link, Table: r.table, Protocol: ourRoutes, Family: netlinkFamily(r.to.Addr())}
+	out := &netlink.Route{
+		Dst: netipx.PrefixIPNet(r.to), LinkIndex: r.link, Table: r.table, Protocol: ourRoutes, Family: netlinkFamily(r.to.Addr()),
+	}
 	if r.link == 0 {
 		out.Type = unix.RTN_UNREACHABLE
 		return out
@@ -64,7 +66,8 @@ func setRoutes(wanted []route, scope func(route) bool) error {
 	return nil
 }
 
-// unlikeRoutes are the routes that are not there, and those within a scope, or to the same destination as one that is wanted, that should not be.
+// unlikeRoutes are the routes that are not there, and those within a scope, or to the same destination as one that is wanted,
+// that should not be.
 func unlikeRoutes(wanted []route, have map[route]netlink.Route, scope func(route) bool) (missing, surplus []route) {
 	keep := make(map[route]bool, len(wanted))
 	moved := make(map[netip.Prefix]bool, len(wanted))

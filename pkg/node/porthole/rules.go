@@ -190,7 +190,8 @@ func writeInput(t *transaction, spec Spec) {
 		}
 	}
 	for _, at := range spec.Relayed {
-		t.rule("input", iifname(networkSide), familyOf(at.Addr()).daddr(), equal(at.Addr().AsSlice()), l4proto(unix.IPPROTO_TCP), dport(at.Port()), accept())
+		t.rule("input", iifname(networkSide), familyOf(at.Addr()).daddr(), equal(at.Addr().AsSlice()), l4proto(unix.IPPROTO_TCP),
+			dport(at.Port()), accept())
 	}
 	t.rule("input", iifname(networkSide), ctState(related), accept())
 	t.rule("input", iifname(networkSide), goTo("refuse"))

@@ -67,7 +67,8 @@ func golden(t *testing.T, rules *transaction, name string) {
 	}
 }
 
-// TestListingIsWhatWasWritten: nft reads what it shows of our tables as the same tables. What it could not put into words would not be ours.
+// TestListingIsWhatWasWritten: nft reads what it shows of our tables as the same tables. What it could not put into words would
+// not be ours.
 func TestListingIsWhatWasWritten(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.nft"))
 	must(t, err)

@@ -22,7 +22,8 @@ func TestPrefixesDoNotOverlap(t *testing.T) {
 		{[]string{"::/0", "fd00::/8", "0.0.0.0/8"}, []string{"0.0.0.0/8", "::/0"}},
 		{[]string{"10.0.0.0/9", "10.128.0.0/9"}, []string{"10.0.0.0/9", "10.128.0.0/9"}},
 	} {
-		if diff := cmp.Diff(parsed(test.want...), model.Outermost(parsed(test.given...)), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(parsed(test.want...), model.Outermost(parsed(test.given...)),
+			cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 			t.Errorf("%v: -want +got:\n%s", test.given, diff)
 		}
 	}
@@ -74,7 +75,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	a, b := testSpec("u1"), testSpec("u1")
 	for _, reverse := range []func(){
-		func() { slices.Reverse(b.Subnets) }, func() { slices.Reverse(b.ServiceRanges) }, func() { slices.Reverse(b.Pods) }, func() { slices.Reverse(b.DNS) },
+		func() { slices.Reverse(b.Subnets) }, func() { slices.Reverse(b.ServiceRanges) }, func() { slices.Reverse(b.Pods) },
+		func() { slices.Reverse(b.DNS) },
 		func() { slices.Reverse(b.Cluster.Servers) }, func() { slices.Reverse(b.Cluster.Infra) },
 	} {
 		reverse()

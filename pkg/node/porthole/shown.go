@@ -11,8 +11,9 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// What the kernel shows of a table is not what was written: it gives names to sets that have none, and adds what goes without saying, more in each version. So
-// the agent writes the wanted rules into an unused network namespace, reads both tables, and compares them.
+// What the kernel shows of a table is not what was written: it gives names to sets that have none, and adds what goes without
+// saying, more in each version. So the agent writes the wanted rules into an unused network namespace, reads both tables, and
+// compares them.
 
 // shownTable is a table as the kernel shows it.
 type shownTable struct {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestEachExpressionIsRead: the library reads each rule of ours as it was written. It leaves out expressions and attributes that it does not know, without
-// an error: a check of the node would not see them.
+// TestEachExpressionIsRead: the library reads each rule of ours as it was written. It leaves out expressions and attributes that
+// it does not know, without an error: a check of the node would not see them.
 func TestEachExpressionIsRead(t *testing.T) {
 	t.Parallel()
 	consumer, alone, flat := testSpec("u1"), testSpec("u1"), testHost()
@@ -72,7 +72,8 @@ func expressionsOf(t *testing.T, rule statement) (out []byte) {
 // readBack are a rule's expressions as the library reads them, written again.
 func readBack(t *testing.T, rule statement) []byte {
 	t.Helper()
-	conn, err := nftables.New(nftables.WithTestDial(func([]netlink.Message) ([]netlink.Message, error) { return []netlink.Message{rule.Message}, nil }))
+	conn, err := nftables.New(
+		nftables.WithTestDial(func([]netlink.Message) ([]netlink.Message, error) { return []netlink.Message{rule.Message}, nil }))
 	if err != nil {
 		t.Fatal(err)
 	}

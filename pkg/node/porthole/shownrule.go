@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readRule reads the expressions of a rule of the table, whose sets have been read: without what another rule that does the same has otherwise, and in words
-// for people.
+// readRule reads the expressions of a rule of the table, whose sets have been read: without what another rule that does the same
+// has otherwise, and in words for people.
 func (t *shownTable) readRule(expressions []expr.Any) (out shownRule, err error) {
 	var text []string
 	for _, e := range expressions {

@@ -9,9 +9,10 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
-// Sound reports whether what the kernel takes away along with something else, and what others on a node remove by the way, is there as it was last made: the
-// node's links to the bridge and their addresses, the routes to the default Network and to faces, and the tables of rules. The kernel drops a route with the
-// address that is its source, and with its link. It takes some lists of the kernel's, however many portholes there are.
+// Sound reports whether what the kernel takes away along with something else, and what others on a node remove by the way, is
+// there as it was last made: the node's links to the bridge and their addresses, the routes to the default Network and to faces,
+// and the tables of rules. The kernel drops a route with the address that is its source, and with its link. It takes some lists
+// of the kernel's, however many portholes there are.
 func (k *Keeper) Sound() (bool, error) {
 	k.mu.Lock()
 	host, portholes := k.host, make([]Spec, 0, len(k.known))

@@ -18,8 +18,9 @@ type Spec struct {
 	// ServiceRanges are where the Network's Services have addresses of their own. OVN leads these to pods; what arrives here
 	// is for an address or a port that no Service has, and leads nowhere.
 	ServiceRanges []netip.Prefix
-	// Addressed are the subnets of providers whose pods the Network's pods dial by their own addresses, and the ranges in which they dial Services of
-	// providers. OVN makes faces of these; what arrives here is for an address that nobody there has, and leads nowhere outside of the cluster.
+	// Addressed are the subnets of providers whose pods the Network's pods dial by their own addresses, and the ranges in which they
+	// dial Services of providers. OVN makes faces of these; what arrives here is for an address that nobody there has, and leads
+	// nowhere outside of the cluster.
 	Addressed []netip.Prefix
 	// Pods are the Network's pods on this node.
 	Pods []Pod
@@ -61,7 +62,8 @@ type Cluster struct {
 	Infra []netip.Prefix
 	// Closed are the addresses of OVN's databases and of tunnels, and what else the node's owner named: open to no Network.
 	Closed []netip.Prefix
-	// MaxConnections is how many a pod may have at a time past its Network: to the outside, the infrastructure or the node's DNS. 0: any number.
+	// MaxConnections is how many a pod may have at a time past its Network: to the outside, the infrastructure or the node's DNS. 0:
+	// any number.
 	MaxConnections uint32
 }
 

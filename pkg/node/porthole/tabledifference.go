@@ -83,7 +83,9 @@ func (c *shownChain) differences(have *shownChain, object string) (out []model.N
 		out = append(out, model.NodeDifference{Kind: model.ObjectSurplus, Object: object, Have: text(have.rules, key)})
 	}
 	if len(out) == 0 {
-		out = append(out, model.NodeDifference{Kind: model.ObjectDiffers, Object: object, Want: "its rules in their order", Have: "the same in another order"})
+		out = append(out, model.NodeDifference{
+			Kind: model.ObjectDiffers, Object: object, Want: "its rules in their order", Have: "the same in another order",
+		})
 	}
 	return out
 }

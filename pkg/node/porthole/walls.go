@@ -23,7 +23,8 @@ func normalFlat(in []Flat) []Flat {
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b Flat) int {
-		return cmp.Or(slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare), cmp.Compare(a.Egress, b.Egress), cmp.Compare(a.Infra, b.Infra))
+		return cmp.Or(slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare), cmp.Compare(a.Egress, b.Egress),
+			cmp.Compare(a.Infra, b.Infra))
 	})
 	return out
 }

@@ -20,7 +20,8 @@ func TestBuildInfo(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(Collector("atoll_test"))
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "atoll_test_build_info" || len(families[0].GetMetric()[0].GetLabel()) != 3 {
+	if err != nil || len(families) != 1 || families[0].GetName() != "atoll_test_build_info" ||
+		len(families[0].GetMetric()[0].GetLabel()) != 3 {
 		t.Errorf("%v %v", families, err)
 	}
 }

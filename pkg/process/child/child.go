@@ -22,8 +22,9 @@ type Child struct {
 	err error
 }
 
-// Start starts a command, to whose SysProcAttr it adds. The kernel kills the child when the thread ends that started it (PR_SET_PDEATHSIG(2const)):
-// a goroutine keeps a thread for it, and ends with the child. So the child begins where the process is, not in namespaces of the caller's thread.
+// Start starts a command, to whose SysProcAttr it adds. The kernel kills the child when the thread ends that started it
+// (PR_SET_PDEATHSIG(2const)): a goroutine keeps a thread for it, and ends with the child. So the child begins where the process
+// is, not in namespaces of the caller's thread.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

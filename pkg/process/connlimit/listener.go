@@ -85,8 +85,8 @@ func Context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// Know says that the client of a request's connection has proved who it is. It returns false if there are as many known clients as there may be, and if the connection has
-// been closed. A request whose connection no Listener has accepted is not bounded.
+// Know says that the client of a request's connection has proved who it is. It returns false if there are as many known clients
+// as there may be, and if the connection has been closed. A request whose connection no Listener has accepted is not bounded.
 func Know(ctx context.Context) bool {
 	c, is := ctx.Value(connectionKey{}).(*counted)
 	return !is || c.know()

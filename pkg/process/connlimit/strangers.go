@@ -3,7 +3,8 @@
 //	a connection ──▶ Strangers.Enter ──▶ the client proves who it is ──▶ leave
 //	                                └──▶ too many of its source, or in all: the oldest is closed
 //
-// What must stay true: a stranger holds a place only until newer ones need it. So nobody keeps another away by connections that say nothing.
+// What must stay true: a stranger holds a place only until newer ones need it. So nobody keeps another away by connections that
+// say nothing.
 package connlimit
 
 import (
@@ -15,7 +16,8 @@ import (
 
 // Strangers are the connections of clients that have not proved who they are.
 type Strangers struct {
-	// Each bounds the connections of one source, All those of all sources. A source is an address, or 64 bits of IPv6, which one machine may have for itself.
+	// Each bounds the connections of one source, All those of all sources. A source is an address, or 64 bits of IPv6, which one
+	// machine may have for itself.
 	Each, All int
 	// Alone reports whether an address of IPv6 is a source by itself, whoever else is in its 64 bits. It may be nil.
 	Alone func(netip.Addr) bool
@@ -31,8 +33,8 @@ type stranger struct {
 	from netip.Prefix
 }
 
-// Enter counts a connection until leave is called. It closes the oldest connection of the same source if there are more than Each, and the oldest of all if there are
-// more than All. leave may be called more than once.
+// Enter counts a connection until leave is called. It closes the oldest connection of the same source if there are more than
+// Each, and the oldest of all if there are more than All. leave may be called more than once.
 func (s *Strangers) Enter(conn net.Conn) (leave func()) {
 	from := s.source(conn.RemoteAddr())
 	s.mu.Lock()

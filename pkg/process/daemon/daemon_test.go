@@ -131,7 +131,8 @@ func TestMux(t *testing.T) {
 		mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		return answer.Code, answer.Body.String()
 	}
-	if status, text := ask("/metrics"); status != http.StatusOK || !strings.Contains(text, "go_gc_heap_live_bytes") || !strings.Contains(text, "process_cpu_seconds_total") {
+	if status, text := ask("/metrics"); status != http.StatusOK || !strings.Contains(text, "go_gc_heap_live_bytes") ||
+		!strings.Contains(text, "process_cpu_seconds_total") {
 		t.Errorf("/metrics: %d\n%s", status, text)
 	}
 	if status, _ := ask("/healthz"); status != http.StatusOK {

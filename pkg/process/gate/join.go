@@ -16,8 +16,9 @@ import (
 // maxAnswers bounds the refusals that wait until the server's message is over, in bytes.
 const maxAnswers = 256 << 10
 
-// Judge reads what a client says until it ends, and gives it to the server as far as it may go on, or what is said in its place to answers, a whole message with each Write. It counts
-// the refused. Its error is that the client cannot be understood: after that nobody knows where his next message begins.
+// Judge reads what a client says until it ends, and gives it to the server as far as it may go on, or what is said in its place
+// to answers, a whole message with each Write. It counts the refused. Its error is that the client cannot be understood: after
+// that nobody knows where his next message begins.
 type Judge func(client io.Reader, server, answers io.Writer) (refused int, err error)
 
 // Bounds of a connection.
@@ -37,8 +38,8 @@ var (
 	errNoReader = errors.New("the client asks for more than it reads")
 )
 
-// Join has a client talk to a server until either ends it, a bound is reached, or ctx ends. Both are closed then. says keeps up with the server's messages. It says how much was
-// refused, and why it has ended.
+// Join has a client talk to a server until either ends it, a bound is reached, or ctx ends. Both are closed then. says keeps up
+// with the server's messages. It says how much was refused, and why it has ended.
 func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follower, b Bounds) (refused int, why error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -67,8 +68,8 @@ func Join(ctx context.Context, client, server net.Conn, judge Judge, says Follow
 	return refused, context.Cause(ctx)
 }
 
-// Spoken waits until a client has sent something, for b.Idle at most. What it has sent is still to be read from the connection that Spoken returns. Its
-// error is why the wait ended: the client has gone, said nothing for too long, or ctx has ended.
+// Spoken waits until a client has sent something, for b.Idle at most. What it has sent is still to be read from the connection
+// that Spoken returns. Its error is why the wait ended: the client has gone, said nothing for too long, or ctx has ended.
 func Spoken(ctx context.Context, client net.Conn, b Bounds) (net.Conn, error) {
 	// A deadline cannot be set on a connection that has ended.
 	if err := client.SetReadDeadline(time.Now().Add(b.Idle)); err != nil {
@@ -168,7 +169,8 @@ func (b *backwards) Write(answer []byte) (int, error) {
 
 // Follower keeps up with where in its messages the server is, byte by byte.
 type Follower interface {
-	// Follow goes on by p, and says where in p the last message is over that ends there; 0 when none does. Its error is that these are no messages.
+	// Follow goes on by p, and says where in p the last message is over that ends there; 0 when none does. Its error is that these
+	// are no messages.
 	Follow(p []byte) (over int, err error)
 	// Between reports whether the server is between two messages.
 	Between() bool

@@ -76,11 +76,16 @@ func TestJoinEnds(t *testing.T) {
 		do     func(client, server net.Conn, end context.CancelCauseFunc)
 		want   error
 	}{
-		"the client goes":            {long, func(c, _ net.Conn, _ context.CancelCauseFunc) { _ = c.Close() }, errClient},
-		"the server goes":            {long, func(_, s net.Conn, _ context.CancelCauseFunc) { _ = s.Close() }, errServer},
-		"somebody ends it":           {long, func(_, _ net.Conn, end context.CancelCauseFunc) { end(gone) }, gone},
-		"nobody says anything":       {Bounds{Idle: 20 * time.Millisecond, Stuck: time.Minute}, func(net.Conn, net.Conn, context.CancelCauseFunc) {}, errIdle},
-		"the client never reads":     {Bounds{Idle: time.Minute, Stuck: 20 * time.Millisecond}, func(_, s net.Conn, _ context.CancelCauseFunc) { _, _ = s.Write([]byte(`{"id":1}`)) }, errStuck},
+		"the client goes":  {long, func(c, _ net.Conn, _ context.CancelCauseFunc) { _ = c.Close() }, errClient},
+		"the server goes":  {long, func(_, s net.Conn, _ context.CancelCauseFunc) { _ = s.Close() }, errServer},
+		"somebody ends it": {long, func(_, _ net.Conn, end context.CancelCauseFunc) { end(gone) }, gone},
+		"nobody says anything": {
+			Bounds{Idle: 20 * time.Millisecond, Stuck: time.Minute}, func(net.Conn, net.Conn, context.CancelCauseFunc) {}, errIdle,
+		},
+		"the client never reads": {
+			Bounds{Idle: time.Minute, Stuck: 20 * time.Millisecond},
+			func(_, s net.Conn, _ context.CancelCauseFunc) { _, _ = s.Write([]byte(`{"id":1}`)) }, errStuck,
+		},
 		"the client says no message": {long, func(c, _ net.Conn, _ context.CancelCauseFunc) { _, _ = c.Write([]byte(`{}`)) }, ErrNoMessage},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +126,8 @@ func TestSpoken(t *testing.T) {
 		_, err = io.ReadFull(conn, said)
 		return string(said), err
 	}
-	if said, err := spoken(t.Context(), time.Minute, func(c net.Conn) { _, _ = c.Write([]byte("he")); _, _ = c.Write([]byte("llo")) }); err != nil || said != "hello" {
+	if said, err := spoken(t.Context(), time.Minute,
+		func(c net.Conn) { _, _ = c.Write([]byte("he")); _, _ = c.Write([]byte("llo")) }); err != nil || said != "hello" {
 		t.Errorf("it says %q, %v", said, err)
 	}
 	if _, err := spoken(t.Context(), 20*time.Millisecond, func(net.Conn) {}); !errors.Is(err, errIdle) {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// maxMessage bounds what a client may send in one message, in bytes, give or take what was read ahead. Decoded it may take twenty times as much.
+// maxMessage bounds what a client may send in one message, in bytes, give or take what was read ahead. Decoded it may take twenty
+// times as much.
 const maxMessage = 256 << 10
 
 // Message is one of JSON-RPC 1.0: a request, a notification or an answer.
@@ -37,8 +38,9 @@ func Printable(name string) string {
 	return strings.ToValidUTF8(name, "?")
 }
 
-// Messages judges a client who speaks JSON-RPC. judge gives the message to send on, or the answer to give in its place; it is an error if it cannot be understood. No message goes on as it
-// came: each is read, judged, and written anew from what was judged, so that the server and we cannot understand it differently.
+// Messages judges a client who speaks JSON-RPC. judge gives the message to send on, or the answer to give in its place; it is an
+// error if it cannot be understood. No message goes on as it came: each is read, judged, and written anew from what was judged,
+// so that the server and we cannot understand it differently.
 func Messages(judge func(in Message) (on, answer Message, err error)) Judge {
 	return func(client io.Reader, server, answers io.Writer) (refused int, err error) {
 		bounded := &io.LimitedReader{R: client}

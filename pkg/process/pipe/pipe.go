@@ -3,8 +3,9 @@
 //	Join       copies until one side ends
 //	JoinHalves copies until both sides have ended: the end of one direction is passed on, and the other direction goes on
 //
-// What must stay true: both connections are closed when a call returns, and it returns once ctx has ended. Neither bounds how long a side may be
-// silent, nor how long it may take nothing: package gate does, for connections whose messages are judged as well.
+// What must stay true: both connections are closed when a call returns, and it returns once ctx has ended. Neither bounds how
+// long a side may be silent, nor how long it may take nothing: package gate does, for connections whose messages are judged as
+// well.
 package pipe
 
 import (

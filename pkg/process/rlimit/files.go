@@ -3,7 +3,8 @@ package rlimit
 
 import "syscall"
 
-// RaiseFiles raises the limit of open files to the hardest that this process may have. Daemons of Open vSwitch raise none for themselves (ovs-vswitchd(8), LIMITS).
+// RaiseFiles raises the limit of open files to the hardest that this process may have. Daemons of Open vSwitch raise none for
+// themselves (ovs-vswitchd(8), LIMITS).
 func RaiseFiles() {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {

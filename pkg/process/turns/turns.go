@@ -7,10 +7,11 @@
 // What must stay true:
 //
 //   - Places that are kept for operators nobody else takes.
-//   - A share that has none gets one as long as any is free that it may have: a share may take another place only while as many are left as it has.
+//   - A share that has no place gets one as long as any is free that it may have: a share may take another place only while as many
+//     are left as it has.
 //   - Those without a Tenant have half of what is not kept together: anybody makes many of them, as far as they may make namespaces.
-//   - Nobody waits in vain: who leaves hands the place to the share that was served longest ago of those that may have it. All without a Tenant wait in one
-//     line.
+//   - Nobody waits in vain: who leaves hands the place to the share that was served longest ago of those that may have it. All
+//     without a Tenant wait in one line.
 package turns
 
 import (
@@ -65,7 +66,8 @@ type Turns struct {
 	bounds Bounds
 
 	mu sync.Mutex
-	// shares count the places of each share, all those that are taken, others those of them that are no operator's, and rest those of no Tenant.
+	// shares count the places of each share, all those that are taken, others those of them that are no operator's, and rest those
+	// of no Tenant.
 	shares            map[string]int
 	all, others, rest int
 	waiting           []*waiter
@@ -174,7 +176,8 @@ func (t *Turns) count(w Who, n int) {
 // noTenant is the line of those without a Tenant.
 const noTenant = ""
 
-// line is where somebody waits behind others. Those without a Tenant have one together: of whom anybody makes many, each new one would be next.
+// line is where somebody waits behind others. Those without a Tenant have one together: of whom anybody makes many, each new one
+// would be next.
 func (w Who) line() string {
 	if w.Tenant || w.Operator {
 		return w.Share

@@ -32,8 +32,8 @@ func takes(t *testing.T, from *turns.Turns, w turns.Who) (n int, leave []func())
 	}
 }
 
-// TestNobodyTakesAll: whatever one Tenant takes, and whoever has none, others get a place, and operators theirs. The control is one count for all, which the first
-// who come have.
+// TestNobodyTakesAll: whatever one Tenant takes, and whoever has none, others get a place, and operators theirs. The control is
+// one count for all, which the first who come have.
 func TestNobodyTakesAll(t *testing.T) {
 	t.Parallel()
 	from := turns.New("pings", bounds)
@@ -82,7 +82,8 @@ func TestPlacesComeBack(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsServedInTurn: the share that was served longest ago is next, however many of another wait, and an operator waits for none of them.
+// TestWhoWaitsIsServedInTurn: the share that was served longest ago is next, however many of another wait, and an operator waits
+// for none of them.
 func TestWhoWaitsIsServedInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +121,8 @@ func TestWhoWaitsIsServedInTurn(t *testing.T) {
 	})
 }
 
-// TestManySharesWaitInOneLine: who has no Tenant, and any number of shares, is served in turn with a Tenant, however often new ones of these come.
+// TestManySharesWaitInOneLine: who has no Tenant, and any number of shares, is served in turn with a Tenant, however often new
+// ones of these come.
 func TestManySharesWaitInOneLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

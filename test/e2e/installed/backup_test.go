@@ -14,8 +14,9 @@ import (
 // backups is where dist/backup keeps its files, on the node where its pod runs.
 const backups = "/var/lib/atoll/backup"
 
-// TestBackupJob: the CronJob that dist/backup ships makes a Job as docs/how-to/restore-the-databases.md tells. Its pod writes a file of each database, which have the rows that are there and
-// can be served. How they are restored is TestBackupAndRestore's (pkg/daemons/central).
+// TestBackupJob: the CronJob that dist/backup ships makes a Job as docs/how-to/restore-the-databases.md tells. Its pod writes a
+// file of each database, which have the rows that are there and can be served. How they are restored is TestBackupAndRestore's
+// (pkg/daemons/central).
 func TestBackupJob(t *testing.T) {
 	manifests, err := env.Program(t.Context(), "kubectl", "kustomize", "dist/backup").Output()
 	if err != nil {

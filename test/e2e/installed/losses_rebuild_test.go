@@ -18,7 +18,8 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// rebuildEvent is the row of a rebuild: every member of both databases loses its file, and its process; and then the operator does what docs/how-to/restore-the-databases.md says.
+// rebuildEvent is the row of a rebuild: every member of both databases loses its file, and its process; and then the operator
+// does what docs/how-to/restore-the-databases.md says.
 func rebuildEvent() event {
 	return event{name: "both databases lost and rebuilt", happens: rebuilt, judge: func(t *testing.T, losses []loss) {
 		t.Helper()

@@ -55,7 +55,8 @@ func productOf(c cases.Case) (product, error) {
 	}
 	for _, pod := range c.Pods {
 		if _, there := p.ports[pod.Key()]; there != (pod.Network != "") {
-			return product{}, fmt.Errorf("compile the case: pod %s of Network %q has a port: %t (%s)", pod.Key(), pod.Network, there, to.problems["Pod "+pod.Key()])
+			return product{}, fmt.Errorf("compile the case: pod %s of Network %q has a port: %t (%s)", pod.Key(), pod.Network, there,
+				to.problems["Pod "+pod.Key()])
 		}
 	}
 	return p, nil

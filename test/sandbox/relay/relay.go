@@ -1,9 +1,9 @@
 // Package relay carries the API server's connections into the cluster. The control plane of a sandbox is no node: it has
 // no way to pods and Services of its own. A node has, as has every process on it.
 //
-// In flow requests of HTTP's CONNECT method on a unix socket, which is what the API server's egress selector speaks, and clients of a port that is
-// forwarded; out flow TCP connections. Each node has a relay that connects from there. The control plane has one that connects by itself to
-// nodes, and for the rest asks the relay of the first node that is on.
+// In flow requests of HTTP's CONNECT method on a unix socket, which is what the API server's egress selector speaks, and clients
+// of a port that is forwarded; out flow TCP connections. Each node has a relay that connects from there. The control plane has
+// one that connects by itself to nodes, and for the rest asks the relay of the first node that is on.
 //
 // What must stay true: a relay changes nothing of what it carries; and only root reaches its socket.
 package relay

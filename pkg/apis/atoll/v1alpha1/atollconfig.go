@@ -99,9 +99,9 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	GatewayCIDRs []CIDR `json:"gatewayCIDRs"`
 
-	// The ranges of pods of flat Networks, and all by which nodes and the control plane can be reached. They are for the admission policies:
-	// no Service or endpoint may claim addresses of them. Without a range in nodeCIDRs of an IP family, no Service gets external addresses of it, and
-	// nobody writes addresses of it into EndpointSlices by hand.
+	// The ranges of pods of flat Networks, and all by which nodes and the control plane can be reached. They are for the admission
+	// policies: no Service or endpoint may claim addresses of them. Without a range in nodeCIDRs of an IP family, no Service gets
+	// external addresses of it, and nobody writes addresses of it into EndpointSlices by hand.
 	//
 	// +optional
 	// +listType=atomic
@@ -124,8 +124,8 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	InfraCIDRs []IPBlock `json:"infraCIDRs"`
 
-	// Ranges that no Network reaches, whatever access it has, and that no Service or endpoint may claim: tunnels, OVN's databases and the control plane,
-	// where they are on no node.
+	// Ranges that no Network reaches, whatever access it has, and that no Service or endpoint may claim: tunnels, OVN's databases
+	// and the control plane, where they are on no node.
 	//
 	// +optional
 	// +listType=atomic

@@ -11,7 +11,8 @@ const (
 	Soft Hardness = "Soft"
 )
 
-// Isolation is how a Network is isolated from all who are not in it, or a Tenant from all who are not his. It is judged by what is configured.
+// Isolation is how a Network is isolated from all who are not in it, or a Tenant from all who are not his. It is judged by what
+// is configured.
 type Isolation struct {
 	// Hard: pods inside and pods outside do not reach each other, but for the infrastructure's.
 	//

@@ -2,16 +2,16 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PodCapture asks for the packets of a pod: it is created at pods/NAME/capture in the pod's namespace, and kept nowhere. The answer is a stream of
-// PodCaptureLines, each a line of JSON.
+// PodCapture asks for the packets of a pod: it is created at pods/NAME/capture in the pod's namespace, and kept nowhere. The
+// answer is a stream of PodCaptureLines, each a line of JSON.
 type PodCapture struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              PodCaptureSpec `json:"spec"`
 }
 
-// PodCaptureSpec says which packets are taken. A capture that lasts longer than an API server lets a request last is asked for in parts, with the same ID and
-// otherwise the same spec. Between two parts the node keeps what arrives.
+// PodCaptureSpec says which packets are taken. A capture that lasts longer than an API server lets a request last is asked for in
+// parts, with the same ID and otherwise the same spec. Between two parts the node keeps what arrives.
 type PodCaptureSpec struct {
 	// ID is the capture's: 16 to 64 characters, chosen at random. Part is 0 for its first part.
 	ID   string `json:"id"`
@@ -24,8 +24,8 @@ type PodCaptureSpec struct {
 	Direction string `json:"direction"`
 	// SnapLength is how much is kept of a packet, 64 to 65535 bytes.
 	SnapLength int `json:"snapLength"`
-	// Prefixes, Ports and Protocols are the filter: of each list that is not empty one must fit. Prefixes are those of one end, as 10.0.0.0/24, Ports of one end,
-	// Protocols are of tcp, udp, sctp, icmp and arp.
+	// Prefixes, Ports and Protocols are the filter: of each list that is not empty one must fit. Prefixes are those of one end, as
+	// 10.0.0.0/24, Ports of one end, Protocols are of tcp, udp, sctp, icmp and arp.
 	Prefixes  []string `json:"prefixes,omitempty"`
 	Ports     []uint16 `json:"ports,omitempty"`
 	Protocols []string `json:"protocols,omitempty"`

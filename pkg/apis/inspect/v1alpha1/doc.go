@@ -1,5 +1,6 @@
-// Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-inspect sees it. They are made when
-// somebody asks, are kept nowhere, and cannot be written; an Explanation and a PolicyTrial are created to ask, and have the answer.
+// Package v1alpha1 has the objects of the API group inspect.atoll.dev: what a running cluster is, as atoll-inspect sees it. They
+// are made when somebody asks, are kept nowhere, and cannot be written; an Explanation and a PolicyTrial are created to ask, and
+// have the answer.
 //
 // +kubebuilder:skip
 package v1alpha1
@@ -28,8 +29,8 @@ const (
 	ResourceTopologies = "topologies"
 	// ResourcePods has one object for each pod that is in a Network, or asks to be.
 	ResourcePods = "pods"
-	// ResourceFlows are what is kept of who talks to whom: one object for each Network, which is a stream of FlowLines. The right to list or watch them is the right to ask, and that
-	// to get one by its Network's name is the right to be told.
+	// ResourceFlows are what is kept of who talks to whom: one object for each Network, which is a stream of FlowLines. The right to
+	// list or watch them is the right to ask, and that to get one by its Network's name is the right to be told.
 	ResourceFlows = "flows"
 	// ResourcePodFlows are the same of a namespace's pods: a stream of FlowLines.
 	ResourcePodFlows = "podflows"
@@ -67,7 +68,8 @@ const (
 	ProxyWrite = "write"
 	// ProxyProtocol is the subprotocol of websocket: JSON-RPC as of RFC 7047, in binary messages whose bounds mean nothing.
 	ProxyProtocol = "v1alpha1.ovsdb.inspect.atoll.dev"
-	// NodeSocket is the parameter of a request for a connection to a node that names one of its sockets, and NodeBridge the one that names the bridge of NodeOpenFlow.
+	// NodeSocket is the parameter of a request for a connection to a node that names one of its sockets, and NodeBridge the one that
+	// names the bridge of NodeOpenFlow.
 	NodeSocket = "socket"
 	NodeBridge = "bridge"
 	// NodeProtocol is the subprotocol of websocket to a node: the bytes of the socket, in binary messages whose bounds mean nothing.
@@ -94,9 +96,11 @@ const (
 	FlowPodName   = "pod"
 	// FlowDrops is "true" where only those are wanted that did not pass.
 	FlowDrops = "drops"
-	// FlowFollow is "true" where what comes is told, too, until who asks has enough. It is the API's watch, which no API server bounds in time.
+	// FlowFollow is "true" where what comes is told, too, until who asks has enough. It is the API's watch, which no API server
+	// bounds in time.
 	FlowFollow = "watch"
-	// FlowAgain, of who follows, is how far back they hear again what was told to those who followed then, as 10s: at most 30s. It is for who goes on after FlowLine.Renew.
+	// FlowAgain, of who follows, is how far back they hear again what was told to those who followed then, as 10s: at most 30s. It
+	// is for who goes on after FlowLine.Renew.
 	FlowAgain = "again"
 )
 

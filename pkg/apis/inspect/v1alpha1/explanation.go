@@ -2,8 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Explanation asks for the whole way between two ends (spec), and has the answer (status). It is created and kept nowhere, as a review of access is. In a
-// namespace it may be created by who may ask about that namespace's pods, and outside of any by who may ask about everybody's.
+// Explanation asks for the whole way between two ends (spec), and has the answer (status). It is created and kept nowhere, as a
+// review of access is. In a namespace it may be created by who may ask about that namespace's pods, and outside of any by who may
+// ask about everybody's.
 type Explanation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -23,8 +24,8 @@ type ExplanationSpec struct {
 	Port     uint16 `json:"port,omitempty"`
 	// Raw asks for the rows underneath, too. It needs the right to create explanations/raw.
 	Raw bool `json:"raw,omitempty"`
-	// Send has a real packet sent from From, which must be a pod, to each address that is dialled, and its way observed on the nodes. It needs the right to create
-	// pods/ping of that pod, too.
+	// Send has a real packet sent from From, which must be a pod, to each address that is dialled, and its way observed on the
+	// nodes. It needs the right to create pods/ping of that pod, too.
 	Send bool `json:"send,omitempty"`
 }
 
@@ -77,7 +78,8 @@ type ExplanationSent struct {
 
 // ExplanationPoint is where a packet was seen.
 type ExplanationPoint struct {
-	// Microseconds is when, since the first time that the packet was seen. OwnClock: by the clock of a node that could not be compared with the sender's.
+	// Microseconds is when, since the first time that the packet was seen. OwnClock: by the clock of a node that could not be
+	// compared with the sender's.
 	Microseconds int64  `json:"microseconds"`
 	OwnClock     bool   `json:"ownClock,omitempty"`
 	Node         string `json:"node"`
@@ -94,7 +96,8 @@ type ExplanationPoint struct {
 
 // ExplanationWay is one way that the packet may take.
 type ExplanationWay struct {
-	// Dialled is the address, and the port if there is one, that the sender dials; To is whom it comes to; SeenAs the address that the other end sees.
+	// Dialled is the address, and the port if there is one, that the sender dials; To is whom it comes to; SeenAs the address that
+	// the other end sees.
 	Dialled string `json:"dialled,omitempty"`
 	To      string `json:"to,omitempty"`
 	SeenAs  string `json:"seenAs,omitempty"`

@@ -2,7 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Flow is what one end and another had to do with each other within a minute, as a policy's rule decided about it at the pod of one of them.
+// Flow is what one end and another had to do with each other within a minute, as a policy's rule decided about it at the pod of
+// one of them.
 type Flow struct {
 	Network string `json:"network"`
 	// From begins, and To is dialled.
@@ -13,7 +14,8 @@ type Flow struct {
 	Port     uint16 `json:"port,omitempty"`
 	// Verdict is allow, drop, reject or pass; empty where it is not known what decided.
 	Verdict string `json:"verdict,omitempty"`
-	// Policy decided, by Rule, at the pod that Direction says: Egress is From's, Ingress is To's. A policy is KIND/NAMESPACE/NAME, or a word: isolation.
+	// Policy decided, by Rule, at the pod that Direction says: Egress is From's, Ingress is To's. A policy is KIND/NAMESPACE/NAME,
+	// or a word: isolation.
 	Policy    string `json:"policy,omitempty"`
 	Rule      string `json:"rule,omitempty"`
 	Direction string `json:"direction,omitempty"`
@@ -42,10 +44,12 @@ const (
 type FlowEnd struct {
 	// Address is that in the Network; empty where many came together and none is kept.
 	Address string `json:"address,omitempty"`
-	// Kind and Name are whose it was, as far as that is known and who asks may see him: pods, Services and Gateways are NAMESPACE/NAME. Both are empty otherwise.
+	// Kind and Name are whose it was, as far as that is known and who asks may see him: pods, Services and Gateways are
+	// NAMESPACE/NAME. Both are empty otherwise.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
-	// Network is where a pod, a Gateway or a router is whose name is told, and where the pod was that was judged; it may be another than the flow's. Empty otherwise.
+	// Network is where a pod, a Gateway or a router is whose name is told, and where the pod was that was judged; it may be another
+	// than the flow's. Empty otherwise.
 	Network string `json:"network,omitempty"`
 }
 
@@ -78,15 +82,15 @@ type SilentNode struct {
 	Why  string `json:"why"`
 }
 
-// FlowLine is a part of an answer about flows, a line of JSON: a flow, a node that is missing from now on, or the end. One that is none of these says that whoever answers
-// is there.
+// FlowLine is a part of an answer about flows, a line of JSON: a flow, a node that is missing from now on, or the end. One that
+// is none of these says that whoever answers is there.
 type FlowLine struct {
 	Flow   *Flow       `json:"flow,omitempty"`
 	Silent *SilentNode `json:"silent,omitempty"`
 	// End: nothing more comes. Error is why that is too early.
 	End   *FlowStatus `json:"end,omitempty"`
 	Error string      `json:"error,omitempty"`
-	// Renew: the stream ends because it has lasted as long as a stream may. A client that asks again with FlowAgain misses no flow. It may hear some
-	// twice, and leaves these out itself.
+	// Renew: the stream ends because it has lasted as long as a stream may. A client that asks again with FlowAgain misses no flow.
+	// It may hear some twice, and leaves these out itself.
 	Renew bool `json:"renew,omitempty"`
 }

@@ -75,7 +75,8 @@ type HolderCount struct {
 // Holder has an address.
 type Holder struct {
 	Address string `json:"address"`
-	// Use is that of the address' pool; Kind is Pod, Node, Service, Gateway or Router, and Name the object's: NAMESPACE/NAME, where it has a namespace.
+	// Use is that of the address' pool; Kind is Pod, Node, Service, Gateway or Router, and Name the object's: NAMESPACE/NAME, where
+	// it has a namespace.
 	Use  PoolUse `json:"use"`
 	Kind string  `json:"kind"`
 	Name string  `json:"name"`

@@ -2,8 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeCheck says whether what is on a node is what its agent wants there: ports on OVN's bridge, portholes, and the node's own side. Its name is the node's. To get one is
-// to have the agent look; to update one, with spec.repair, is to have it put right what differs.
+// NodeCheck says whether what is on a node is what its agent wants there: ports on OVN's bridge, portholes, and the node's own
+// side. Its name is the node's. To get one is to have the agent look; to update one, with spec.repair, is to have it put right
+// what differs.
 type NodeCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

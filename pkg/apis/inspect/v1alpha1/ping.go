@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PodPing asks that packets are sent from a pod: it is created at pods/NAME/ping in the pod's namespace, and kept nowhere. The answer is a stream of
-// PodPingLines, each a line of JSON.
+// PodPing asks that packets are sent from a pod: it is created at pods/NAME/ping in the pod's namespace, and kept nowhere. The
+// answer is a stream of PodPingLines, each a line of JSON.
 type PodPing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -12,8 +12,8 @@ type PodPing struct {
 
 // PodPingSpec says what is sent.
 type PodPingSpec struct {
-	// To is whom: NAMESPACE/POD, svc/NAMESPACE/NAME, node/NAME, an address, or a DNS name of the cluster's. Each address by which the pod would dial it is
-	// pinged, at the same time.
+	// To is whom: NAMESPACE/POD, svc/NAMESPACE/NAME, node/NAME, an address, or a DNS name of the cluster's. Each address by which
+	// the pod would dial it is pinged, at the same time.
 	To string `json:"to"`
 	// Protocol is icmp (echo requests), tcp (connections) or udp (datagrams); Port is the one that is dialled, 0 for icmp.
 	Protocol string `json:"protocol"`

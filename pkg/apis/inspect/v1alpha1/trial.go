@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PolicyTrial asks what would change if policies were others (spec), and has the answer (status). It is created and kept nowhere, as an Explanation is,
-// and the policies are not applied. Who may create NetworkPolicies in a namespace may try them there.
+// PolicyTrial asks what would change if policies were others (spec), and has the answer (status). It is created and kept nowhere,
+// as an Explanation is, and the policies are not applied. Who may create NetworkPolicies in a namespace may try them there.
 type PolicyTrial struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -88,7 +88,8 @@ type TrialFlows struct {
 	Since metav1.Duration `json:"since"`
 	// Problem is why flows are not known; empty where they are.
 	Problem string `json:"problem,omitempty"`
-	// Seen is how many were looked at, and Status how whole that is. Stopped and Allowed are how many of them would be stopped and newly let through, each once: between two ends on a port.
+	// Seen is how many were looked at, and Status how whole that is. Stopped and Allowed are how many of them would be stopped and
+	// newly let through, each once: between two ends on a port.
 	Seen    int        `json:"seen"`
 	Status  FlowStatus `json:"status"`
 	Stopped int        `json:"stopped"`

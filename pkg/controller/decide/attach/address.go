@@ -15,7 +15,9 @@ import (
 
 // fill takes one address of each family of a subnet, wanted among them if it is valid. It returns nothing when
 // the subnet is full. Addresses of Services, and of Nodes in a space that they share, are passed over.
-func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr, next choose) ([]netip.Addr, *model.Problem) {
+func (s *Stage) fill(
+	n *networks.Network, p *pod, subnet compile.SubnetLayout, wanted netip.Addr, next choose,
+) ([]netip.Addr, *model.Problem) {
 	pools, holder := s.Subnets.Pools(n.Name, subnet.Name), ledger.Pod(p.Key)
 	if wanted.IsValid() {
 		if problem := cmp.Or(s.ofServices(n, subnet, wanted), s.rests(n, p, wanted)); problem != nil {
@@ -27,7 +29,8 @@ func (s *Stage) fill(n *networks.Network, p *pod, subnet compile.SubnetLayout, w
 		if sharesNumber(pools, wanted) {
 			ledger.Release(pools, []netip.Addr{wanted}, holder)
 			return nil, new(model.Problemf(model.ReasonAddressInUse,
-				"address %s of Network %q has the port number of another address that is in use or reserved, as addresses have that are a multiple of %d apart: ask for another",
+				"address %s of Network %q has the port number of another address that is in use or reserved, as addresses have that are a "+
+					"multiple of %d apart: ask for another",
 				wanted, n.Name, model.PortNumbers))
 		}
 	}
@@ -71,7 +74,8 @@ func (s *Stage) ofServices(n *networks.Network, subnet compile.SubnetLayout, wan
 		for _, services := range r.Withheld {
 			if services.Contains(wanted) {
 				return new(model.Problemf(model.ReasonAddressReserved,
-					"address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted, n.Name, services))
+					"address %s of Network %q lies in %s, the cluster's own range of Services, of which no pod gets an address: ask for another", wanted,
+					n.Name, services))
 			}
 		}
 	}

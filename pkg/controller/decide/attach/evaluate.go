@@ -64,7 +64,8 @@ type choice struct {
 	chooser networks.Chooser
 }
 
-// choose finds the Network of a pod: where it already is, else its own choice, else its namespace's home. It is fixed once the pod has addresses: what a label says later does not move it.
+// choose finds the Network of a pod: where it already is, else its own choice, else its namespace's home. It is fixed once the
+// pod has addresses: what a label says later does not move it.
 func (s *Stage) choose(p *pod, ns *model.Namespace) choice {
 	a := p.held()
 	switch {
@@ -122,7 +123,9 @@ func (s *Stage) addresses(n *networks.Network, p *pod, ns *model.Namespace, wish
 	case ns == nil:
 		return kept, nil
 	case !n.Admits(*ns):
-		return kept, refuse(model.ReasonNamespaceNotAllowed, "Network %q, where the pod has its addresses, no longer admits namespace %q: ask whoever runs the cluster, or delete the pod to attach it elsewhere", n.Name, ns.Name)
+		return kept, refuse(model.ReasonNamespaceNotAllowed,
+			"Network %q, where the pod has its addresses, no longer admits namespace %q: ask whoever runs the cluster, or delete "+
+				"the pod to attach it elsewhere", n.Name, ns.Name)
 	case kept != nil:
 		return kept, nil
 	case p.Unwritable != "":

@@ -57,7 +57,8 @@ func (s *Stage) face(nw *networks.Network, p *pod, a *model.Attachment) (ready b
 	}
 	if len(faces) == 0 {
 		return true, new(model.Problemf(model.ReasonNoFaces,
-			"the pod's addresses are of an IP family that has no faces: give the AtollConfig a range of it (faceCIDRs), or Network %q a subnet of the other", nw.Name))
+			"the pod's addresses are of an IP family that has no faces: give the AtollConfig a range of it (faceCIDRs), or "+
+				"Network %q a subnet of the other", nw.Name))
 	}
 	a.Faces = faces
 	return true, nil
@@ -95,7 +96,8 @@ func (s *Stage) holdFaces(nw *networks.Network, p *pod, written model.Attachment
 
 func lostFace(face netip.Addr, node string, outcome alloc.Outcome, other nb.Owner) string {
 	if outcome == alloc.InUse {
-		return fmt.Sprintf("address %s by which the cluster knows the pod is in use by %s: delete the pod to give it another", face, ledger.Describe(other))
+		return fmt.Sprintf("address %s by which the cluster knows the pod is in use by %s: delete the pod to give it another", face,
+			ledger.Describe(other))
 	}
 	return fmt.Sprintf("address %s by which the cluster knows the pod is none of node %s: delete the pod to give it another", face, node)
 }

@@ -106,5 +106,6 @@ func (s *Stage) overdue() model.Problem {
 		return model.Problemf(model.ReasonDatabaseUnreachable, "the pod has its addresses and waits for its port: %s", s.Database.NoAnswer())
 	}
 	return model.Problemf(model.ReasonDatabaseBehind,
-		"the pod has its addresses and waits for its port: OVN's northbound database has not stored it yet; if this lasts, see the atoll-controller's log")
+		"the pod has its addresses and waits for its port: OVN's northbound database has not stored it yet; if this lasts, "+
+			"see the atoll-controller's log")
 }

@@ -42,7 +42,8 @@ func (s *Stage) overQuota(ns model.Namespace) *model.Problem {
 		return nil
 	}
 	return new(model.Problemf(model.ReasonQuotaExceeded,
-		"Tenant %q may have %d pods that hold an address (spec.quotas.pods), and has them: the pod gets its port when another goes, or when the quota is raised",
+		"Tenant %q may have %d pods that hold an address (spec.quotas.pods), and has them: the pod gets its port when another "+
+			"goes, or when the quota is raised",
 		ns.Tenant(), s.Cluster.Tenants[ns.Tenant()].Pods.Hard))
 }
 

@@ -101,7 +101,8 @@ type Place struct {
 type pod struct {
 	*model.Pod
 	verdict
-	// heldOf is the tenant whose pod it counts as, and where, since it holds an address; refusedOf that of one which holds none, and is refused.
+	// heldOf is the tenant whose pod it counts as, and where, since it holds an address; refusedOf that of one which holds none, and
+	// is refused.
 	heldOf    lodging
 	refusedOf string
 	// warned is what was said of its keys.
@@ -123,7 +124,9 @@ func New(w World, stages Stages) *Stage {
 		Changed: pass.NewTopic[Place](stages.Refills), MembersChanged: pass.NewTopic[string](stages.Refills),
 		PortChanged: pass.NewTopic[model.PodKey](stages.Refills), Plugged: pass.NewTopic[model.PodKey](stages.Refills),
 		FaceGiven: pass.NewTopic[netip.Addr](stages.Refills), NodeChanged: pass.NewTopic[string](stages.Blocks),
-		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{pass.Index[lodging, model.PodKey]{}, pass.Index[string, model.PodKey]{}, pass.Index[string, string]{}},
+		HeldChanged: pass.NewTopic[string](stages.Refills), quotas: quotas{
+			pass.Index[lodging, model.PodKey]{}, pass.Index[string, model.PodKey]{}, pass.Index[string, string]{},
+		},
 		pods: map[model.PodKey]*pod{}, books: map[string]*book{}, on: map[string]int{}, onNode: pass.Index[string, model.PodKey]{},
 		queue: pass.NewQueue[model.PodKey](stages.Refills), ports: pass.NewQueue[model.PodKey](stages.Leaves),
 		warned: map[string]warnings{}, unwritten: map[model.PodKey]time.Time{}, resting: pass.NewTimers[model.PodKey](),
@@ -188,7 +191,8 @@ func (s *Stage) book(network string) *book {
 	if b == nil {
 		b = &book{
 			Members: networks.Members{
-				Attached: map[model.PodKey]struct{}{}, Beyond: pass.Index[string, model.PodKey]{}, Failing: map[model.PodKey]model.Problem{}, Denied: map[model.PodKey]model.Problem{},
+				Attached: map[model.PodKey]struct{}{}, Beyond: pass.Index[string, model.PodKey]{}, Failing: map[model.PodKey]model.Problem{},
+				Denied: map[model.PodKey]model.Problem{},
 			},
 			strangers: map[model.PodKey]struct{}{},
 		}

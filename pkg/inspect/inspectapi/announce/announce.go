@@ -43,8 +43,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Run keeps the CAs in the APIService until ctx ends. It makes no APIService: a cluster whose APIService somebody has deleted wants none. One
-// process runs it at a time, the one that leads.
+// Run keeps the CAs in the APIService until ctx ends. It makes no APIService: a cluster whose APIService somebody has deleted
+// wants none. One process runs it at a time, the one that leads.
 func Run(ctx context.Context, c Config) {
 	var said []byte
 	var last string
@@ -93,7 +93,8 @@ func writeBundle(ctx context.Context, objects dynamic.Interface, bundle []byte) 
 	if err != nil {
 		return fmt.Errorf("write APIService %s: %w", APIServiceName(), err)
 	}
-	if _, err := services.Patch(ctx, APIServiceName(), types.MergePatchType, patch, meta.PatchOptions{FieldManager: "atoll-controller"}); err != nil {
+	if _, err := services.Patch(ctx, APIServiceName(), types.MergePatchType, patch,
+		meta.PatchOptions{FieldManager: "atoll-controller"}); err != nil {
 		return fmt.Errorf("write APIService %s: %w", APIServiceName(), err)
 	}
 	return nil
