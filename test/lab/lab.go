@@ -27,8 +27,11 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// ControllerUser is who the controller is in a cluster, and has its rights.
-const ControllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+// ControllerUser and InspectUser are who the controller and atoll-inspect are in a cluster, and have their rights.
+const (
+	ControllerUser = "system:serviceaccount:atoll-system:atoll-controller"
+	InspectUser    = "system:serviceaccount:atoll-system:atoll-inspect"
+)
 
 // withoutQuotas leaves away what a test's API server always leaves away, and two plug-ins more: with pods of 500 new
 // namespaces the server took 38 ms to answer for a pod, and 5.5 ms without the two (one run each).
@@ -165,6 +168,25 @@ func (l *Lab) Kubeconfig(user string) (string, error) {
 // As is the configuration of a client that acts as the user, with the rights that RBAC gives them; its rate is not limited. The
 // API server's priority and fairness treats it like the user's own.
 func (l *Lab) As(user string, groups ...string) *rest.Config { return l.server.As(user, groups...) }
+
+// KubeconfigOn writes a file with which a program acts as a ServiceAccount whose token is bound to a node.
+func (l *Lab) KubeconfigOn(user, node string) (string, error) {
+	config, err := clientcmd.LoadFromFile(l.server.Kubeconfig())
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	for _, u := range config.AuthInfos {
+		u.Impersonate, u.ImpersonateGroups = user, []string{
+			"system:serviceaccounts", "system:serviceaccounts:atoll-system", "system:authenticated",
+		}
+		u.ImpersonateUserExtra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	path := filepath.Join(l.Dir, "kubeconfig-"+node)
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return path, nil
+}
 
 // FreeAddress is a loopback address whose port nobody listened on a moment ago.
 func FreeAddress() (string, error) {

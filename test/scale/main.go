@@ -28,6 +28,7 @@ import (
 
 type options struct {
 	controller, dist string
+	inspect          string
 	json, plot       string
 	profiles         string
 	pods, networks   int
@@ -43,6 +44,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.controller, "controller", "bin/atoll-controller", "the controller to measure")
+	flag.StringVar(&o.inspect, "inspect", "bin/atoll-inspect", "the program that answers questions, whose memory is measured")
 	flag.StringVar(&o.dist, "dist", "dist", "directory of the manifests")
 	flag.StringVar(&o.json, "json", "", "also write the results to this file, as JSON")
 	flag.StringVar(&o.plot, "plot", "", "also draw pods per second and times against the ports present, to this SVG file")

@@ -29,6 +29,8 @@ type results struct {
 	HeapMB       float64 `json:"heapMB"`
 	Goroutines   float64 `json:"goroutines"`
 
+	Inspection inspected `json:"inspection"`
+
 	Census          []census `json:"census"`
 	NetworksSeconds float64  `json:"networksSeconds"`
 	// OfNodes is what nodes cost.

@@ -68,6 +68,7 @@ func measure(ctx context.Context, o options) (_ results, err error) {
 		{fmt.Sprintf("pods onto %d", o.pods), s.atSize},
 		{"pods that follow others", s.churn},
 		{"memory", s.memory},
+		{"memory of inspection", s.inspection},
 		{"restart, nothing changed", s.restart},
 		{"restart, a pod waits", s.restartWithPod},
 		{"rows of Networks and nodes", s.lastCensus},
