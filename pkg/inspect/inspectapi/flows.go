@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -245,31 +246,30 @@ func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
 }
 
 // readFlowQuery reads what somebody wants of what is his.
-func readFlowQuery(query map[string][]string, q *flows.Question) error {
-	get := func(name string) string {
-		if len(query[name]) == 0 {
-			return ""
-		}
-		return query[name][0]
-	}
+func readFlowQuery(query url.Values, q *flows.Question) error {
 	for _, parameter := range []string{"labelSelector", "fieldSelector"} {
-		if get(parameter) != "" {
+		if query.Get(parameter) != "" {
 			return apierrors.NewBadRequest(api.GroupName + " knows no " + parameter)
 		}
 	}
-	q.Networks, q.Namespaces, q.Drops = query[api.FlowNetwork], query[api.FlowNamespace], get(api.FlowDrops) == "true"
+	q.Networks, q.Namespaces, q.Drops = query[api.FlowNetwork], query[api.FlowNamespace], query.Get(api.FlowDrops) == "true"
 	if slices.Contains(q.Networks, "") || slices.Contains(q.Namespaces, "") || len(q.Networks) > maxNamed || len(q.Namespaces) > maxNamed {
 		return apierrors.NewBadRequest(fmt.Sprintf("name at most %d Networks and namespaces", maxNamed))
 	}
-	if text := get(api.FlowPodName); text != "" {
+	if text := query.Get(api.FlowPodName); text != "" {
 		key, ok := model.ParsePortName(text)
 		if !ok || key.Pod.String() != text {
 			return apierrors.NewBadRequest(fmt.Sprintf("%q is no pod: NAMESPACE/NAME", text))
 		}
 		q.Pod = key.Pod
 	}
+	return readFlowTime(query, q)
+}
+
+// readFlowTime reads of which time somebody wants flows. Whether they follow is known.
+func readFlowTime(query url.Values, q *flows.Question) error {
 	for name, to := range map[string]*time.Duration{api.FlowSince: &q.Since, api.FlowUntil: &q.Until, api.FlowAgain: &q.Again} {
-		if text := get(name); text != "" {
+		if text := query.Get(name); text != "" {
 			age, err := time.ParseDuration(text)
 			if err != nil || age <= 0 {
 				return apierrors.NewBadRequest(fmt.Sprintf("%s: %q is no duration, as 10m", name, text))

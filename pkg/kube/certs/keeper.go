@@ -114,14 +114,21 @@ func (k *Keeper) commonName() string { return k.grant().CommonName }
 // grant is what it asks for, but for addresses.
 func (k *Keeper) grant() Grant { return grantOf(k.config.Signer, k.config.Node) }
 
-// Run keeps the files until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
-	c := k.config
+// check says what is wrong with it.
+func (c KeeperConfig) check() error {
 	if kindOf[c.Signer] == "" || c.Node == "" || c.Dir == "" || c.Client == nil || c.Log == nil {
 		return errors.New("keep a certificate: signer, node, directory, client and logger are needed")
 	}
 	if c.Life != 0 && c.Life < MinLife {
 		return fmt.Errorf("keep a certificate: a life of %s is less than %s", c.Life, MinLife)
+	}
+	return nil
+}
+
+// Run keeps the files until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	if err := k.config.check(); err != nil {
+		return err
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -130,46 +137,55 @@ func (k *Keeper) Run(ctx context.Context) error {
 	k.waiting("the ConfigMap " + Namespace + "/" + ConfigMapName + ", which atoll-controller makes")
 	running.Go(func() { k.say(ctx) })
 	bundles := k.follow(ctx, &running)
-	if have, err := readFiles(c.Dir); err == nil && have.leaf.Subject.CommonName == k.commonName() && k.fits(have) &&
-		time.Now().Before(have.leaf.NotAfter) {
-		// A member starts with what it has while there is no API server, which may be on its way up itself.
-		k.set(have)
-		k.once.Do(func() { close(k.ready) })
-	}
+	k.start()
 	var bundle *core.ConfigMap
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case bundle = <-bundles:
 	}
-	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 9, Cap: 5 * time.Minute}
-	retry := backoff
-	for {
-		err := k.renew(ctx, bundle)
-		var timer *time.Timer
-		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			pause := retry.Step()
-			c.Log.Error("there is no new certificate", "subject", k.commonName(), "again in", pause.Round(time.Second), "error", err)
-			timer = time.NewTimer(pause)
-		} else {
-			retry = backoff
-			k.waiting("")
-			k.once.Do(func() { close(k.ready) })
-			timer = time.NewTimer(max(time.Until(renewal(k.have.leaf)), minRenewal))
-		}
+	retry := newBackoff()
+	for ctx.Err() == nil {
+		timer := time.NewTimer(k.attempt(ctx, bundle, &retry))
 		select {
 		case <-ctx.Done():
 		case bundle = <-bundles:
 		case <-timer.C:
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 	}
+	return context.Cause(ctx)
+}
+
+// start takes up what the files hold, if it is good: a member starts with what it has while there is no API server, which may be
+// on its way up itself.
+func (k *Keeper) start() {
+	have, err := readFiles(k.config.Dir)
+	if err != nil || have.leaf.Subject.CommonName != k.commonName() || !k.fits(have) || !time.Now().Before(have.leaf.NotAfter) {
+		return
+	}
+	k.set(have)
+	k.once.Do(func() { close(k.ready) })
+}
+
+// newBackoff says how soon to try again after one failure after another.
+func newBackoff() wait.Backoff {
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 9, Cap: 5 * time.Minute}
+}
+
+// attempt renews the files once, and returns when to do that again: soon if it failed, which retry counts, and otherwise when the
+// certificate is at half of its life.
+func (k *Keeper) attempt(ctx context.Context, bundle *core.ConfigMap, retry *wait.Backoff) time.Duration {
+	if err := k.renew(ctx, bundle); err != nil {
+		pause := retry.Step()
+		if ctx.Err() == nil {
+			k.config.Log.Error("there is no new certificate", "subject", k.commonName(), "again in", pause.Round(time.Second), "error", err)
+		}
+		return pause
+	}
+	*retry = newBackoff()
+	k.waiting("")
+	k.once.Do(func() { close(k.ready) })
+	return max(time.Until(renewal(k.have.leaf)), minRenewal)
 }
 
 // lifeOf is when a certificate was made, and for how long.
