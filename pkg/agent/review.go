@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/atoll-net/atoll/pkg/agent/portholes"
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
@@ -19,9 +19,9 @@ import (
 const settleTime = 5 * time.Second
 
 // Check implements nodeapi.Answers. A repair is a sweep, between two looks.
-func (i inquiry) Check(ctx context.Context, repair bool) (model.NodeCheck, error) {
+func (i inquiry) Check(ctx context.Context, repair bool) (api.NodeCheckStatus, error) {
 	if !i.sweptOnce() {
-		return model.NodeCheck{}, &nodeapi.RefusedError{
+		return api.NodeCheckStatus{}, &nodeapi.RefusedError{
 			What: "the agent has only just begun, and has not looked through its node yet", Temporary: true,
 		}
 	}
@@ -36,9 +36,9 @@ func (i inquiry) Check(ctx context.Context, repair bool) (model.NodeCheck, error
 	cancel()
 	after, err := i.review(ctx)
 	if err != nil {
-		return model.NodeCheck{}, errors.Join(swept, err)
+		return api.NodeCheckStatus{}, errors.Join(swept, err)
 	}
-	after.Repaired = slices.DeleteFunc(before.Differences, func(d model.NodeDifference) bool { return slices.Contains(after.Differences, d) })
+	after.Repaired = slices.DeleteFunc(before.Differences, func(d api.NodeDifference) bool { return slices.Contains(after.Differences, d) })
 	if swept != nil {
 		after.Problem = swept.Error()
 	}
@@ -46,58 +46,58 @@ func (i inquiry) Check(ctx context.Context, repair bool) (model.NodeCheck, error
 }
 
 // bounded is a check that is not longer than one may be.
-func bounded(c model.NodeCheck) model.NodeCheck {
-	c.More = max(0, len(c.Differences)-model.MaxNodeDifferences)
+func bounded(c api.NodeCheckStatus) api.NodeCheckStatus {
+	c.More = max(0, len(c.Differences)-api.MaxNodeDifferences)
 	c.Differences = c.Differences[:len(c.Differences)-c.More]
-	c.Repaired = c.Repaired[:min(len(c.Repaired), model.MaxNodeDifferences)]
+	c.Repaired = c.Repaired[:min(len(c.Repaired), api.MaxNodeDifferences)]
 	return c
 }
 
 // review names what a sweep would change, and changes nothing. It leaves out containers with a request in flight, because their
 // parts are still being made.
-func (a *Agent) review(ctx context.Context) (model.NodeCheck, error) {
+func (a *Agent) review(ctx context.Context) (api.NodeCheckStatus, error) {
 	if err := a.ready(ctx); err != nil {
-		return model.NodeCheck{}, &nodeapi.RefusedError{What: err.Error(), Temporary: true}
+		return api.NodeCheckStatus{}, &nodeapi.RefusedError{What: err.Error(), Temporary: true}
 	}
 	seen, err := a.inventory(ctx)
 	if err != nil {
-		return model.NodeCheck{}, err
+		return api.NodeCheckStatus{}, err
 	}
-	out := model.NodeCheck{Interfaces: len(seen.links), Differences: a.portsDiffer(seen)}
+	out := api.NodeCheckStatus{Interfaces: len(seen.links), Differences: a.portsDiffer(seen)}
 	bridge, err := a.bridgeDiffers(ctx)
 	if err != nil {
-		return model.NodeCheck{}, err
+		return api.NodeCheckStatus{}, err
 	}
 	found, looked, err := a.portholes.Review(ctx)
 	if err != nil {
-		return model.NodeCheck{}, err
+		return api.NodeCheckStatus{}, err
 	}
 	out.Portholes = looked
 	out.Differences = slices.Concat(out.Differences, bridge, found)
-	slices.SortFunc(out.Differences, model.NodeDifference.Compare)
+	slices.SortFunc(out.Differences, api.NodeDifference.Compare)
 	return out, nil
 }
 
 // portsDiffer compares ports, links and pods as a sweep does.
-func (a *Agent) portsDiffer(seen inventory) (out []model.NodeDifference) {
+func (a *Agent) portsDiffer(seen inventory) (out []api.NodeDifference) {
 	found := seen.leftovers()
-	add := func(container string, all ...model.NodeDifference) {
+	add := func(container string, all ...api.NodeDifference) {
 		a.undisturbed(container, func() { out = append(out, all...) })
 	}
 	for _, p := range slices.Concat(found.ports, found.twins) {
-		add(p.Sandbox, model.NodeDifference{
-			Owner: "Pod/" + p.Pod, Kind: model.InterfaceSurplus, Object: "Interface " + p.Name, Have: "iface-id=" + p.IfaceID,
+		add(p.Sandbox, api.NodeDifference{
+			Owner: "Pod/" + p.Pod, Kind: api.NodeInterfaceSurplus, Object: "Interface " + p.Name, Have: "iface-id=" + p.IfaceID,
 		})
 	}
 	for _, l := range found.links {
-		add(l.ContainerID, model.NodeDifference{
-			Owner: a.ownerOf(l), Kind: model.ObjectSurplus, Object: "link " + l.HostName(), Have: "of container " + l.ContainerID,
+		add(l.ContainerID, api.NodeDifference{
+			Owner: a.ownerOf(l), Kind: api.NodeObjectSurplus, Object: "link " + l.HostName(), Have: "of container " + l.ContainerID,
 		})
 	}
 	for _, l := range found.lost {
 		want, _ := a.wantedPort(l)
-		add(l.ContainerID, model.NodeDifference{
-			Owner: a.ownerOf(l), Kind: model.InterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID,
+		add(l.ContainerID, api.NodeDifference{
+			Owner: a.ownerOf(l), Kind: api.NodeInterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID,
 		})
 	}
 	ports := make(map[string]vswitch.Port, len(seen.ports))
@@ -129,7 +129,7 @@ func (a *Agent) ownerOf(l netdev.Owner) string {
 }
 
 // bridgeDiffers looks at what the agent sets of the bridge itself.
-func (a *Agent) bridgeDiffers(ctx context.Context) ([]model.NodeDifference, error) {
+func (a *Agent) bridgeDiffers(ctx context.Context) ([]api.NodeDifference, error) {
 	whole, have, err := a.ovs.Throttled(ctx, a.throttle.dir, a.throttle.rate)
 	if err != nil || whole {
 		return nil, err
@@ -138,7 +138,7 @@ func (a *Agent) bridgeDiffers(ctx context.Context) ([]model.NodeDifference, erro
 	if a.throttle.rate > 0 {
 		want = fmt.Sprintf("ovn-controller comes by one of at most %d packets a second", a.throttle.rate)
 	}
-	return []model.NodeDifference{
-		{Owner: nb.NodeOwner(a.node).String(), Kind: model.ObjectDiffers, Object: "controller of bridge " + a.bridge, Want: want, Have: have},
+	return []api.NodeDifference{
+		{Owner: nb.NodeOwner(a.node).String(), Kind: api.NodeObjectDiffers, Object: "controller of bridge " + a.bridge, Want: want, Have: have},
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 	"github.com/atoll-net/atoll/pkg/node/porthole"
@@ -29,7 +29,7 @@ func (a *Agent) checked(t *testing.T, repair bool) (differences, repaired []stri
 	if found.More > 0 {
 		t.Errorf("%d are left out", found.More)
 	}
-	lines := func(all []model.NodeDifference) (out []string) {
+	lines := func(all []api.NodeDifference) (out []string) {
 		for _, d := range all {
 			out = append(out, strings.Join([]string{d.Owner, string(d.Kind), d.Object, d.Want, d.Have}, " | "))
 		}

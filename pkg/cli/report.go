@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect/check"
 	"github.com/atoll-net/atoll/pkg/inspect/drift"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
@@ -69,7 +69,7 @@ func reportTable(text *strings.Builder, r check.Report) {
 		notes = append(notes, "nodes are not looked at: "+snapshot.Printable(r.NodesUnasked))
 	}
 	if r.More > 0 {
-		notes = append(notes, fmt.Sprintf("and %d more on nodes, which tell of %d each", r.More, model.MaxNodeDifferences))
+		notes = append(notes, fmt.Sprintf("and %d more on nodes, which tell of %d each", r.More, api.MaxNodeDifferences))
 	}
 	for _, note := range notes {
 		fmt.Fprintln(text, note)

@@ -7,5 +7,6 @@
 //	observe    marked packets on their way through the node
 //	nodeapi    the requests that atoll-inspect sends to a node's agent, for both sides
 //
-// It has no code of its own. Packages below it import each other, domain, process and ovs.
+// It has no code of its own. Packages below it import each other, domain, process and ovs, and the types of the API inspect.atoll.dev:
+// what an agent finds on its node, users are told as it is.
 package node

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
@@ -128,10 +129,10 @@ func (a *agents) flows(_ context.Context, on snapshot.AgentNode, q nodeapi.Flows
 }
 
 // check tells that node n2 of an ill cluster lacks something, until it is repaired.
-func (a *agents) check(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
+func (a *agents) check(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (out api.NodeCheckStatus, err error) {
 	out.Interfaces, out.Portholes = 2, 1
-	differs := []model.NodeDifference{
-		{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
+	differs := []api.NodeDifference{
+		{Owner: "Network/red", Kind: api.NodeObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
 	}
 	switch {
 	case !a.ill || on.Name != "n2" || a.repaired.Load():

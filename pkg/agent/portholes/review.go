@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/atoll-net/atoll/pkg/agent/world"
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/node/porthole"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/pkg/ovs/vswitch"
@@ -15,7 +15,7 @@ import (
 
 // Review names what Sweep would change of the portholes and of the node's own side, and how many portholes it has checked. It
 // changes nothing.
-func (p *Portholes) Review(ctx context.Context) (out []model.NodeDifference, looked int, err error) {
+func (p *Portholes) Review(ctx context.Context) (out []api.NodeDifference, looked int, err error) {
 	review, err := p.Keeper.Review()
 	if err != nil {
 		return nil, 0, err
@@ -40,7 +40,7 @@ func (p *Portholes) Review(ctx context.Context) (out []model.NodeDifference, loo
 }
 
 // reviewHost looks at the node's own side.
-func (p *Portholes) reviewHost(ctx context.Context, review *porthole.Review) (out []model.NodeDifference, err error) {
+func (p *Portholes) reviewHost(ctx context.Context, review *porthole.Review) (out []api.NodeDifference, err error) {
 	release, err := p.turns.Acquire(ctx, hostTurn)
 	if err != nil {
 		return nil, fmt.Errorf("wait for another change of the node's side: %w", err)
@@ -67,14 +67,14 @@ func (p *Portholes) reviewHost(ctx context.Context, review *porthole.Review) (ou
 			return nil, err
 		}
 		if has && len(ports) == 0 {
-			out = append(out, model.NodeDifference{Kind: model.InterfaceSurplus, Object: "Interface " + name})
+			out = append(out, api.NodeDifference{Kind: api.NodeInterfaceSurplus, Object: "Interface " + name})
 		}
 	}
 	return ownedBy(nb.NodeOwner(p.Node), out), nil
 }
 
 // reviewOne looks at the porthole of a Network.
-func (p *Portholes) reviewOne(ctx context.Context, review *porthole.Review, networkUID string) (out []model.NodeDifference, err error) {
+func (p *Portholes) reviewOne(ctx context.Context, review *porthole.Review, networkUID string) (out []api.NodeDifference, err error) {
 	release, err := p.turns.Acquire(ctx, string(porthole.IDOf(networkUID)))
 	if err != nil {
 		return nil, fmt.Errorf("wait for another change of the porthole: %w", err)
@@ -100,7 +100,7 @@ func (p *Portholes) reviewOne(ctx context.Context, review *porthole.Review, netw
 }
 
 // ownedBy gives differences their owner.
-func ownedBy(owner nb.Owner, all []model.NodeDifference) []model.NodeDifference {
+func ownedBy(owner nb.Owner, all []api.NodeDifference) []api.NodeDifference {
 	for i := range all {
 		all[i].Owner = owner.String()
 	}
@@ -108,33 +108,33 @@ func ownedBy(owner nb.Owner, all []model.NodeDifference) []model.NodeDifference 
 }
 
 // portDiffers compares a port with that of its name on the bridge.
-func (p *Portholes) portDiffers(ctx context.Context, want vswitch.Port) ([]model.NodeDifference, error) {
+func (p *Portholes) portDiffers(ctx context.Context, want vswitch.Port) ([]api.NodeDifference, error) {
 	have, found, err := p.Switch.Find(ctx, want.Name)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
-		return []model.NodeDifference{{Kind: model.InterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID}}, nil
+		return []api.NodeDifference{{Kind: api.NodeInterfaceMissing, Object: "Interface " + want.Name, Want: "iface-id=" + want.IfaceID}}, nil
 	}
 	return PortDifferences(have, want), nil
 }
 
 // PortDifferences are what a port on the bridge says otherwise than another one of its name, and why ovs-vswitchd does not have it.
-func PortDifferences(have, want vswitch.Port) (out []model.NodeDifference) {
+func PortDifferences(have, want vswitch.Port) (out []api.NodeDifference) {
 	object := "Interface " + want.Name
 	if should, is := have.Unlike(want); len(should) > 0 {
-		out = append(out, model.NodeDifference{
-			Kind: model.InterfaceDiffers, Object: object, Want: strings.Join(should, " "), Have: strings.Join(is, " "),
+		out = append(out, api.NodeDifference{
+			Kind: api.NodeInterfaceDiffers, Object: object, Want: strings.Join(should, " "), Have: strings.Join(is, " "),
 		})
 	}
 	if have.Problem != "" {
-		out = append(out, model.NodeDifference{Kind: model.InterfaceDiffers, Object: object + " error", Have: have.Problem})
+		out = append(out, api.NodeDifference{Kind: api.NodeInterfaceDiffers, Object: object + " error", Have: have.Problem})
 	}
 	return out
 }
 
 // strays are the portholes that no guest needs, and those whose Network has gone.
-func (p *Portholes) strays(ctx context.Context) (out []model.NodeDifference, err error) {
+func (p *Portholes) strays(ctx context.Context) (out []api.NodeDifference, err error) {
 	ids, err := p.all(ctx)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (p *Portholes) strays(ctx context.Context) (out []model.NodeDifference, err
 			return nil, err
 		}
 		if stray {
-			out = append(out, model.NodeDifference{Kind: model.ObjectSurplus, Object: "porthole " + id.Name()})
+			out = append(out, api.NodeDifference{Kind: api.NodeObjectSurplus, Object: "porthole " + id.Name()})
 		}
 	}
 	return ownedBy(nb.NodeOwner(p.Node), out), nil

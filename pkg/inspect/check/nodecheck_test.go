@@ -17,7 +17,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/drift"
 )
 
@@ -33,7 +32,7 @@ type nodes struct {
 }
 
 func on(object string) []api.NodeDifference {
-	return []api.NodeDifference{{Owner: "Network/red", Kind: string(model.ObjectMissing), Object: object}}
+	return []api.NodeDifference{{Owner: "Network/red", Kind: api.NodeObjectMissing, Object: object}}
 }
 
 func (n *nodes) look(name string) api.NodeCheck {

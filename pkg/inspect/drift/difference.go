@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
@@ -49,16 +49,16 @@ const (
 	// NotBound: a pod's port is not up on the pod's node.
 	NotBound Kind = "not-bound"
 	// InterfaceMissing: a pod of the node has no interface in its Open vSwitch.
-	InterfaceMissing Kind = "interface-missing"
+	InterfaceMissing = Kind(api.NodeInterfaceMissing)
 	// InterfaceSurplus: an interface of ours belongs to no pod of the node.
-	InterfaceSurplus Kind = "interface-surplus"
+	InterfaceSurplus = Kind(api.NodeInterfaceSurplus)
 	// InterfaceDiffers: an interface is there, and not as it should be.
-	InterfaceDiffers Kind = "interface-differs"
+	InterfaceDiffers = Kind(api.NodeInterfaceDiffers)
 	// ObjectMissing, ObjectSurplus and ObjectDiffers are what an agent finds on its node beside interfaces: links, addresses,
 	// routes, rules, sets, settings.
-	ObjectMissing = Kind(model.ObjectMissing)
-	ObjectSurplus = Kind(model.ObjectSurplus)
-	ObjectDiffers = Kind(model.ObjectDiffers)
+	ObjectMissing = Kind(api.NodeObjectMissing)
+	ObjectSurplus = Kind(api.NodeObjectSurplus)
+	ObjectDiffers = Kind(api.NodeObjectDiffers)
 )
 
 // Difference is one thing that is not as the cluster's objects ask for. Two that are equal are the same.

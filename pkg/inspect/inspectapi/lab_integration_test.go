@@ -22,10 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/cli"
 	"github.com/atoll-net/atoll/pkg/controller"
 	"github.com/atoll-net/atoll/pkg/controller/defaults"
-	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/inspectapi/announce"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube"
@@ -129,9 +129,9 @@ func (l *lab) apply(objects string) {
 }
 
 // checkNode is the agent of a node on which something differs until it is repaired.
-func (l *lab) checkNode(_ context.Context, _ snapshot.AgentNode, q nodeapi.CheckQuestion) (out model.NodeCheck, err error) {
-	differs := []model.NodeDifference{
-		{Owner: "Network/acme", Kind: model.ObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
+func (l *lab) checkNode(_ context.Context, _ snapshot.AgentNode, q nodeapi.CheckQuestion) (out api.NodeCheckStatus, err error) {
+	differs := []api.NodeDifference{
+		{Owner: "Network/acme", Kind: api.NodeObjectMissing, Object: "routes", Want: "10.0.0.0/24 via 169.254.100.1"},
 	}
 	switch {
 	case l.mended.Load():

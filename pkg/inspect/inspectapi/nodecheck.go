@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/kube/access"
 	"github.com/atoll-net/atoll/pkg/kube/certs"
@@ -25,11 +24,11 @@ type AllNodes interface {
 }
 
 // CheckAgents asks the agent of a node whether what is on it is what should be.
-type CheckAgents func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error)
+type CheckAgents func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (api.NodeCheckStatus, error)
 
 // CheckAgentsBy asks them with the certificate of atoll-inspect that certs.Keep has put into a directory.
 func CheckAgentsBy(dir string) CheckAgents {
-	return func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	return func(ctx context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (api.NodeCheckStatus, error) {
 		return nodeapi.Client{Node: on.Name, Addresses: on.Addresses, TLS: certs.AgentClient(dir, on.Name)}.Check(ctx, q)
 	}
 }
@@ -154,21 +153,9 @@ func readRepair(text []byte, name string) error {
 func (c *checker) one(ctx context.Context, node snapshot.AgentNode, q nodeapi.CheckQuestion) api.NodeCheck {
 	out := api.NodeCheck{TypeMeta: typeOf("NodeCheck")}
 	out.Name, out.Spec.Repair = node.Name, q.Repair
-	found, err := c.agents(ctx, node, q)
-	if err != nil {
-		out.Status.Silent = err.Error()
-		return out
-	}
-	out.Status = api.NodeCheckStatus{
-		Interfaces: found.Interfaces, Portholes: found.Portholes, Differences: shownDifferences(found.Differences), More: found.More,
-		Repaired: shownDifferences(found.Repaired), Problem: found.Problem,
-	}
-	return out
-}
-
-func shownDifferences(all []model.NodeDifference) (out []api.NodeDifference) {
-	for _, d := range all {
-		out = append(out, api.NodeDifference{Owner: d.Owner, Kind: string(d.Kind), Object: d.Object, Want: d.Want, Have: d.Have})
+	var err error
+	if out.Status, err = c.agents(ctx, node, q); err != nil {
+		out.Status = api.NodeCheckStatus{Silent: err.Error()}
 	}
 	return out
 }

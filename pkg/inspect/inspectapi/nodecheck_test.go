@@ -13,7 +13,6 @@ import (
 	"time"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
-	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
@@ -52,20 +51,20 @@ func TestWhoMayCheckNodes(t *testing.T) {
 	t.Parallel()
 	m := &machines{names: []string{"n2", "n1"}}
 	var repaired, looked atomic.Int32
-	w := checking(t, m, func(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	w := checking(t, m, func(_ context.Context, on snapshot.AgentNode, q nodeapi.CheckQuestion) (api.NodeCheckStatus, error) {
 		if q.Check() != nil || q.User != "checker" && q.User != "operator" {
 			t.Errorf("the agent of %s is asked %+v", on.Name, q)
 		}
 		if q.Repair {
 			repaired.Add(1)
-			return model.NodeCheck{Repaired: []model.NodeDifference{{Object: "routes"}}}, nil
+			return api.NodeCheckStatus{Repaired: []api.NodeDifference{{Object: "routes"}}}, nil
 		}
 		looked.Add(1)
 		if on.Name == "n2" {
-			return model.NodeCheck{}, &nodeapi.UnreachableError{Node: "n2", Err: errors.New("connection refused")}
+			return api.NodeCheckStatus{}, &nodeapi.UnreachableError{Node: "n2", Err: errors.New("connection refused")}
 		}
-		return model.NodeCheck{
-			Interfaces: 3, Differences: []model.NodeDifference{{Owner: "Network/red", Kind: model.ObjectMissing, Object: "routes"}},
+		return api.NodeCheckStatus{
+			Interfaces: 3, Differences: []api.NodeDifference{{Owner: "Network/red", Kind: api.NodeObjectMissing, Object: "routes"}},
 		}, nil
 	}, func(*checkBounds) {})
 	const repair = `{"metadata":{"name":"n1"},"spec":{"repair":true}}`
@@ -133,7 +132,7 @@ func TestAThousandNodesAreChecked(t *testing.T) {
 		m.names = append(m.names, fmt.Sprintf("n%03d", i))
 	}
 	var running, most atomic.Int32
-	w := checking(t, m, func(ctx context.Context, on snapshot.AgentNode, _ nodeapi.CheckQuestion) (model.NodeCheck, error) {
+	w := checking(t, m, func(ctx context.Context, on snapshot.AgentNode, _ nodeapi.CheckQuestion) (api.NodeCheckStatus, error) {
 		now := running.Add(1)
 		defer running.Add(-1)
 		for most.Load() < now && !most.CompareAndSwap(most.Load(), now) {
@@ -141,9 +140,9 @@ func TestAThousandNodesAreChecked(t *testing.T) {
 		}
 		if strings.HasSuffix(on.Name, "99") {
 			<-ctx.Done()
-			return model.NodeCheck{}, ctx.Err()
+			return api.NodeCheckStatus{}, ctx.Err()
 		}
-		return model.NodeCheck{Differences: []model.NodeDifference{{Object: "a"}, {Object: "b"}}}, nil
+		return api.NodeCheckStatus{Differences: []api.NodeDifference{{Object: "a"}, {Object: "b"}}}, nil
 	}, func(b *checkBounds) { b.one, b.told = 100*time.Millisecond, 50 })
 	status, told := w.send(t, w.client, "checker", http.MethodGet, "/nodechecks", "")
 	var list api.NodeCheckList

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -25,8 +26,8 @@ func (p packets) Ping(context.Context, Pod, ping.Spec, func(ping.Reply)) error {
 	return errors.New("nobody asks for it here")
 }
 
-func (p packets) Check(context.Context, bool) (model.NodeCheck, error) {
-	return model.NodeCheck{}, errors.New("nobody asks for it here")
+func (p packets) Check(context.Context, bool) (api.NodeCheckStatus, error) {
+	return api.NodeCheckStatus{}, errors.New("nobody asks for it here")
 }
 
 func (p packets) Flows(context.Context, model.FlowQuestion, func(model.Flow) error) error {

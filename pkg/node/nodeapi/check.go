@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/process/turns"
 )
 
@@ -62,13 +62,13 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 }
 
 // shortTexts is a check of which no text is longer than one may be.
-func shortTexts(c model.NodeCheck) model.NodeCheck {
+func shortTexts(c api.NodeCheckStatus) api.NodeCheckStatus {
 	short := func(text *string) {
 		if len(*text) > maxText {
 			*text = (*text)[:maxText-3] + "..."
 		}
 	}
-	for _, all := range [][]model.NodeDifference{c.Differences, c.Repaired} {
+	for _, all := range [][]api.NodeDifference{c.Differences, c.Repaired} {
 		for i := range all {
 			for _, text := range []*string{&all[i].Owner, &all[i].Object, &all[i].Want, &all[i].Have} {
 				short(text)
@@ -80,17 +80,17 @@ func shortTexts(c model.NodeCheck) model.NodeCheck {
 }
 
 // Check asks whether what is on the node is what should be. Its error is an UnreachableError, a RefusedError, or that the answer is none.
-func (c Client) Check(ctx context.Context, q CheckQuestion) (model.NodeCheck, error) {
+func (c Client) Check(ctx context.Context, q CheckQuestion) (api.NodeCheckStatus, error) {
 	q.User = bounded(q.User)
 	ctx, cancel := context.WithTimeout(ctx, checkTime+2*dialTime)
 	defer cancel()
 	body, err := c.ask(ctx, pathCheck, q)
 	if err != nil {
-		return model.NodeCheck{}, err
+		return api.NodeCheckStatus{}, err
 	}
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(body, maxCheck+1))
-	var found model.NodeCheck
+	var found api.NodeCheckStatus
 	switch {
 	case err != nil:
 	case len(text) > maxCheck:
@@ -101,17 +101,19 @@ func (c Client) Check(ctx context.Context, q CheckQuestion) (model.NodeCheck, er
 		}
 	}
 	if err != nil {
-		return model.NodeCheck{}, fmt.Errorf("read the answer of node %s: %w", c.Node, err)
+		return api.NodeCheckStatus{}, fmt.Errorf("read the answer of node %s: %w", c.Node, err)
 	}
 	return found, nil
 }
 
 // believable is an error unless an agent could have found that.
-func believable(c model.NodeCheck, repair bool) error {
+func believable(c api.NodeCheckStatus, repair bool) error {
 	switch {
+	case c.Silent != "":
+		return errors.New("it says of itself that it has not answered")
 	case c.Interfaces < 0 || c.Portholes < 0 || c.More < 0:
 		return errors.New("it counts less than nothing")
-	case len(c.Differences) > model.MaxNodeDifferences || len(c.Repaired) > model.MaxNodeDifferences:
+	case len(c.Differences) > api.MaxNodeDifferences || len(c.Repaired) > api.MaxNodeDifferences:
 		return errors.New("it has more differences than one may have")
 	case !repair && (len(c.Repaired) > 0 || c.Problem != ""):
 		return errors.New("it has repaired what nobody asked it to")

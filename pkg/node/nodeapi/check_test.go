@@ -13,27 +13,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
 // checks are told by a function.
 type checks struct {
 	answers
-	check func(ctx context.Context, repair bool) (model.NodeCheck, error)
+	check func(ctx context.Context, repair bool) (api.NodeCheckStatus, error)
 }
 
-func (c checks) Check(ctx context.Context, repair bool) (model.NodeCheck, error) {
+func (c checks) Check(ctx context.Context, repair bool) (api.NodeCheckStatus, error) {
 	return c.check(ctx, repair)
 }
 
 // TestChecksAreTold: what an agent finds, and what it repaired, as a whole; and why it does not look.
 func TestChecksAreTold(t *testing.T) {
 	t.Parallel()
-	iface := model.NodeDifference{Owner: "Pod/red/web", Kind: model.InterfaceDiffers, Object: "Interface atoll-x", Want: "iface-id=red/web"}
-	found := model.NodeCheck{Interfaces: 3, Portholes: 1, Differences: []model.NodeDifference{iface}, More: 2}
-	client := serving(t, Handler(checks{check: func(_ context.Context, repair bool) (model.NodeCheck, error) {
+	iface := api.NodeDifference{Owner: "Pod/red/web", Kind: api.NodeInterfaceDiffers, Object: "Interface atoll-x", Want: "iface-id=red/web"}
+	found := api.NodeCheckStatus{Interfaces: 3, Portholes: 1, Differences: []api.NodeDifference{iface}, More: 2}
+	client := serving(t, Handler(checks{check: func(_ context.Context, repair bool) (api.NodeCheckStatus, error) {
 		if repair {
-			return model.NodeCheck{Interfaces: 3, Portholes: 1, Repaired: []model.NodeDifference{iface}, Problem: "and half of another"}, nil
+			return api.NodeCheckStatus{Interfaces: 3, Portholes: 1, Repaired: []api.NodeDifference{iface}, Problem: "and half of another"}, nil
 		}
 		return found, nil
 	}}, quiet()))
@@ -42,14 +42,14 @@ func TestChecksAreTold(t *testing.T) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	got, err = client.Check(t.Context(), CheckQuestion{User: "jo", Repair: true})
-	if err != nil || len(got.Differences) != 0 || !slices.Equal(got.Repaired, []model.NodeDifference{iface}) || got.Problem == "" {
+	if err != nil || len(got.Differences) != 0 || !slices.Equal(got.Repaired, []api.NodeDifference{iface}) || got.Problem == "" {
 		t.Errorf("of a repair: %v, %+v", err, got)
 	}
 	if _, err := client.Check(t.Context(), CheckQuestion{}); err == nil || !strings.Contains(err.Error(), "on whose account") {
 		t.Errorf("on nobody's account: %v", err)
 	}
-	begun := serving(t, Handler(checks{check: func(context.Context, bool) (model.NodeCheck, error) {
-		return model.NodeCheck{}, &RefusedError{What: "it has only just begun", Temporary: true}
+	begun := serving(t, Handler(checks{check: func(context.Context, bool) (api.NodeCheckStatus, error) {
+		return api.NodeCheckStatus{}, &RefusedError{What: "it has only just begun", Temporary: true}
 	}}, quiet()))
 	_, err = begun.Check(t.Context(), CheckQuestion{User: "jo"})
 	if r, ok := errors.AsType[*RefusedError](err); !ok || !r.Temporary || !strings.Contains(r.What, "node n1: it has only just begun") {
@@ -60,12 +60,12 @@ func TestChecksAreTold(t *testing.T) {
 		!strings.Contains(err.Error(), "older than atoll-inspect") {
 		t.Errorf("an agent that does not know the question: %v", err)
 	}
-	long := serving(t, Handler(checks{check: func(context.Context, bool) (model.NodeCheck, error) {
+	long := serving(t, Handler(checks{check: func(context.Context, bool) (api.NodeCheckStatus, error) {
 		d := iface
 		d.Have = strings.Repeat("x", 10*maxText)
-		return model.NodeCheck{Differences: slices.Repeat([]model.NodeDifference{d}, model.MaxNodeDifferences)}, nil
+		return api.NodeCheckStatus{Differences: slices.Repeat([]api.NodeDifference{d}, api.MaxNodeDifferences)}, nil
 	}}, quiet()))
-	if got, err := long.Check(t.Context(), CheckQuestion{User: "jo"}); err != nil || len(got.Differences) != model.MaxNodeDifferences ||
+	if got, err := long.Check(t.Context(), CheckQuestion{User: "jo"}); err != nil || len(got.Differences) != api.MaxNodeDifferences ||
 		len(got.Differences[0].Have) != maxText {
 		t.Errorf("texts that are too long: %v, %d differences", err, len(got.Differences))
 	}
@@ -74,24 +74,25 @@ func TestChecksAreTold(t *testing.T) {
 // TestCheckersAreNotBelieved: what no agent can have found, and what is cut off, is no answer.
 func TestCheckersAreNotBelieved(t *testing.T) {
 	t.Parallel()
-	text := func(c model.NodeCheck) string {
+	text := func(c api.NodeCheckStatus) string {
 		out, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(out)
 	}
-	one := model.NodeDifference{Object: "Interface x"}
+	one := api.NodeDifference{Object: "Interface x"}
 	for name, c := range map[string]struct{ text, want string }{
-		"whole":   {text(model.NodeCheck{Differences: []model.NodeDifference{one}}), ""},
-		"cut":     {text(model.NodeCheck{Differences: []model.NodeDifference{one}})[:20], "unexpected end"},
+		"whole":   {text(api.NodeCheckStatus{Differences: []api.NodeDifference{one}}), ""},
+		"cut":     {text(api.NodeCheckStatus{Differences: []api.NodeDifference{one}})[:20], "unexpected end"},
 		"nothing": {"", "unexpected end"},
 		"too many": {
-			text(model.NodeCheck{Differences: slices.Repeat([]model.NodeDifference{one}, model.MaxNodeDifferences+1)}), "more differences",
+			text(api.NodeCheckStatus{Differences: slices.Repeat([]api.NodeDifference{one}, api.MaxNodeDifferences+1)}), "more differences",
 		},
 		"too long":      {strings.Repeat(" ", maxCheck+1), "too long"},
 		"less than any": {`{"more":-1}`, "less than nothing"},
-		"repaired":      {text(model.NodeCheck{Repaired: []model.NodeDifference{one}}), "nobody asked it to"},
+		"silent":        {text(api.NodeCheckStatus{Silent: "no"}), "has not answered"},
+		"repaired":      {text(api.NodeCheckStatus{Repaired: []api.NodeDifference{one}}), "nobody asked it to"},
 	} {
 		client := serving(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.text) }))
 		_, err := client.Check(t.Context(), CheckQuestion{User: "jo"})
@@ -105,10 +106,10 @@ func TestCheckersAreNotBelieved(t *testing.T) {
 func TestChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	enter, leave := make(chan struct{}), make(chan struct{})
-	client := serving(t, Handler(checks{check: func(context.Context, bool) (model.NodeCheck, error) {
+	client := serving(t, Handler(checks{check: func(context.Context, bool) (api.NodeCheckStatus, error) {
 		enter <- struct{}{}
 		<-leave
-		return model.NodeCheck{}, nil
+		return api.NodeCheckStatus{}, nil
 	}}, quiet()))
 	ask := func() error {
 		_, err := client.Check(t.Context(), CheckQuestion{User: "jo"})

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -36,8 +37,8 @@ func (a flowAnswers) Capture(context.Context, CaptureQuestion, func(CaptureLine)
 	return errors.New("nobody asks for it here")
 }
 
-func (a flowAnswers) Check(context.Context, bool) (model.NodeCheck, error) {
-	return model.NodeCheck{}, errors.New("nobody asks for it here")
+func (a flowAnswers) Check(context.Context, bool) (api.NodeCheckStatus, error) {
+	return api.NodeCheckStatus{}, errors.New("nobody asks for it here")
 }
 
 func (a flowAnswers) Ping(context.Context, Pod, ping.Spec, func(ping.Reply)) error {

@@ -6,7 +6,7 @@
 //	                     ◀── Line, Line, … Line{End: true} ──
 //	           ── Client ── POST /flows: FlowsQuestion ──▶ Handler ── flows of the node
 //	                     ◀── FlowLine, FlowLine, … FlowLine{End: true} ──
-//	           ── Client ── POST /check: CheckQuestion ──▶ Handler ── what is on the node, and what should be: one model.NodeCheck
+//	           ── Client ── POST /check: CheckQuestion ──▶ Handler ── what is on the node, and what should be: one NodeCheckStatus
 //	           ── Client ── POST /capture: CaptureQuestion ──▶   the same, and CaptureLines
 //	           ── Client ── POST /observe: ObserveQuestion ──▶   all interfaces of the node, and ObserveLines
 //	           ── Client ── POST /connect: ConnectQuestion ──▶ Handler ── Gate ── a socket of the node's Open vSwitch or OVN

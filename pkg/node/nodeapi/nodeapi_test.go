@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -30,8 +31,8 @@ func (a answers) Ping(ctx context.Context, pod Pod, spec ping.Spec, each func(pi
 	return a(ctx, pod, spec, each)
 }
 
-func (a answers) Check(context.Context, bool) (model.NodeCheck, error) {
-	return model.NodeCheck{}, errors.New("nobody asks for it here")
+func (a answers) Check(context.Context, bool) (api.NodeCheckStatus, error) {
+	return api.NodeCheckStatus{}, errors.New("nobody asks for it here")
 }
 
 func (a answers) Flows(context.Context, model.FlowQuestion, func(model.Flow) error) error {

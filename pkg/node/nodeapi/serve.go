@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/ping"
 	"github.com/atoll-net/atoll/pkg/process/turns"
@@ -34,7 +35,7 @@ type Answers interface {
 	Connect(ctx context.Context, q ConnectQuestion) (net.Conn, Gate, error)
 	// Check compares what is on the node with what should be, and puts it right where that is asked for. Its error is a RefusedError
 	// where it cannot tell.
-	Check(ctx context.Context, repair bool) (model.NodeCheck, error)
+	Check(ctx context.Context, repair bool) (api.NodeCheckStatus, error)
 }
 
 // Handler answers questions. Who may ask, is TLS' to know.

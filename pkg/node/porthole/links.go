@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
@@ -41,16 +42,16 @@ func (c cable) whole(netns ns.NetNS) (bool, error) {
 }
 
 // differences are what of the pair would have to be made anew.
-func (c cable) differences(netns ns.NetNS) (out []model.NodeDifference, err error) {
+func (c cable) differences(netns ns.NetNS) (out []api.NodeDifference, err error) {
 	object := "link " + c.outer
 	differs := func(want, have any) {
 		if w, h := fmt.Sprint(want), fmt.Sprint(have); w != h {
-			out = append(out, model.NodeDifference{Kind: model.ObjectDiffers, Object: object, Want: w, Have: h})
+			out = append(out, api.NodeDifference{Kind: api.NodeObjectDiffers, Object: object, Want: w, Have: h})
 		}
 	}
 	outer, err := netdev.Find(c.outer)
 	if err != nil || outer == nil {
-		return []model.NodeDifference{{Kind: model.ObjectMissing, Object: object}}, err
+		return []api.NodeDifference{{Kind: api.NodeObjectMissing, Object: object}}, err
 	}
 	attrs := outer.Attrs()
 	differs("alias "+c.alias, "alias "+attrs.Alias)
@@ -65,7 +66,7 @@ func (c cable) differences(netns ns.NetNS) (out []model.NodeDifference, err erro
 			return err
 		}
 		if inner == nil {
-			out = append(out, model.NodeDifference{Kind: model.ObjectMissing, Object: object})
+			out = append(out, api.NodeDifference{Kind: api.NodeObjectMissing, Object: object})
 			return nil
 		}
 		a := inner.Attrs()

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
@@ -48,14 +48,14 @@ func (k *Keeper) Review() (*Review, error) {
 func (r *Review) Close() { _ = r.draft.Close() }
 
 // found are differences as they are found.
-type found []model.NodeDifference
+type found []api.NodeDifference
 
-func (f *found) add(kind model.NodeKind, object, want, have string) {
-	*f = append(*f, model.NodeDifference{Kind: kind, Object: object, Want: want, Have: have})
+func (f *found) add(kind api.NodeDifferenceKind, object, want, have string) {
+	*f = append(*f, api.NodeDifference{Kind: kind, Object: object, Want: want, Have: have})
 }
 
 // Porthole is what of a porthole is not as spec says. Nobody may change it meanwhile, or what is on its way is told, too.
-func (r *Review) Porthole(spec Spec) ([]model.NodeDifference, error) {
+func (r *Review) Porthole(spec Spec) ([]api.NodeDifference, error) {
 	spec = spec.normal()
 	var out found
 	netns, err := ns.GetNS(spec.id().NetnsPath())
@@ -63,7 +63,7 @@ func (r *Review) Porthole(spec Spec) ([]model.NodeDifference, error) {
 	_, another := errors.AsType[ns.NSPathNotNSErr](err)
 	switch {
 	case absent, another:
-		out.add(model.ObjectMissing, "network namespace "+spec.id().Name(), "", "")
+		out.add(api.NodeObjectMissing, "network namespace "+spec.id().Name(), "", "")
 		return out, nil
 	case err != nil:
 		return nil, fmt.Errorf("open network namespace %s: %w", spec.id().Name(), err)
@@ -98,7 +98,7 @@ func (r *Review) Porthole(spec Spec) ([]model.NodeDifference, error) {
 }
 
 // Host is what of the node's own side is not as host says.
-func (r *Review) Host(host Host) ([]model.NodeDifference, error) {
+func (r *Review) Host(host Host) ([]api.NodeDifference, error) {
 	host = host.normal()
 	var out found
 	for _, table := range []struct {
@@ -120,7 +120,7 @@ func (r *Review) Host(host Host) ([]model.NodeDifference, error) {
 			if there, err := netdev.Exists(c.outer); err != nil {
 				return nil, err
 			} else if there {
-				out.add(model.ObjectSurplus, "link "+c.outer, "", "")
+				out.add(api.NodeObjectSurplus, "link "+c.outer, "", "")
 			}
 		}
 	} else {
@@ -149,7 +149,7 @@ func (r *Review) Host(host Host) ([]model.NodeDifference, error) {
 }
 
 // table compares a table in a namespace with what write makes of it in the draft.
-func (r *Review) table(netns ns.NetNS, name, place string, write func() error) ([]model.NodeDifference, error) {
+func (r *Review) table(netns ns.NetNS, name, place string, write func() error) ([]api.NodeDifference, error) {
 	var want, have *shownTable
 	err := inside(r.draft, func() error {
 		if err := write(); err != nil {
@@ -230,7 +230,7 @@ func insideDiffers(spec Spec, place string, out *found) error {
 
 func downDiffers(link netlink.Link, place string, out *found) {
 	if link.Attrs().RawFlags&unix.IFF_UP == 0 {
-		out.add(model.ObjectDiffers, "link "+link.Attrs().Name+place, "up", "down")
+		out.add(api.NodeObjectDiffers, "link "+link.Attrs().Name+place, "up", "down")
 	}
 }
 
@@ -241,7 +241,7 @@ func settingsDiffer(iface, place string, out *found, wanted ...netdev.Setting) {
 		if iface != "" {
 			name += " of " + iface
 		}
-		out.add(model.ObjectDiffers, "setting "+have.Protocol+" "+name+place, wanted[i].Value, have.Value)
+		out.add(api.NodeObjectDiffers, "setting "+have.Protocol+" "+name+place, wanted[i].Value, have.Value)
 	}
 }
 
@@ -266,10 +266,10 @@ func addressesDiffer(link netlink.Link, wanted []netip.Prefix, place string, out
 
 func (f *found) addAll(object string, missing, surplus []string) {
 	for _, text := range missing {
-		f.add(model.ObjectMissing, object, text, "")
+		f.add(api.NodeObjectMissing, object, text, "")
 	}
 	for _, text := range surplus {
-		f.add(model.ObjectSurplus, object, "", text)
+		f.add(api.NodeObjectSurplus, object, "", text)
 	}
 }
 
@@ -290,11 +290,11 @@ func neighbourDiffers(link int, n fixed, place string, out *found) error {
 			continue
 		}
 		if is := have.HardwareAddr.String(); is != n.mac || have.State&netlink.NUD_PERMANENT == 0 {
-			out.add(model.ObjectDiffers, object, n.mac+", for good", is)
+			out.add(api.NodeObjectDiffers, object, n.mac+", for good", is)
 		}
 		return nil
 	}
-	out.add(model.ObjectMissing, object, n.mac, "")
+	out.add(api.NodeObjectMissing, object, n.mac, "")
 	return nil
 }
 
@@ -310,7 +310,7 @@ func leadingOutDiffers(family netip.Addr, place string, out *found) error {
 		if family.Is6() {
 			version = "IPv6"
 		}
-		out.add(model.ObjectMissing, "routing rule for "+version+place, fmt.Sprintf("iif %s lookup %d", networkSide, wayOut), "")
+		out.add(api.NodeObjectMissing, "routing rule for "+version+place, fmt.Sprintf("iif %s lookup %d", networkSide, wayOut), "")
 	}
 	return nil
 }
@@ -327,10 +327,10 @@ func routesDiffer(wanted []route, scope func(route) bool, place string, out *fou
 	}
 	text := func(r route) string { return r.text(names) }
 	for _, r := range missing {
-		out.add(model.ObjectMissing, "routes"+place, text(r), "")
+		out.add(api.NodeObjectMissing, "routes"+place, text(r), "")
 	}
 	for _, r := range surplus {
-		out.add(model.ObjectSurplus, "routes"+place, "", text(r))
+		out.add(api.NodeObjectSurplus, "routes"+place, "", text(r))
 	}
 	return nil
 }

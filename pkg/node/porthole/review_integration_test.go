@@ -11,12 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
 
 // told are differences as lines.
-func told(all []model.NodeDifference) string {
+func told(all []api.NodeDifference) string {
 	var out strings.Builder
 	for _, d := range all {
 		fmt.Fprintf(&out, "%s | %s | %s | %s\n", d.Kind, d.Object, d.Want, d.Have)
@@ -28,7 +29,7 @@ func told(all []model.NodeDifference) string {
 const more = "..."
 
 // reviewed is what a review tells of a porthole and of the node, which it must leave as they are.
-func reviewed(t *testing.T, k *Keeper, spec Spec, host Host) (porthole, node []model.NodeDifference) {
+func reviewed(t *testing.T, k *Keeper, spec Spec, host Host) (porthole, node []api.NodeDifference) {
 	t.Helper()
 	r, err := k.Review()
 	must(t, err)

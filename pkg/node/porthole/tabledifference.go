@@ -5,34 +5,34 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/atoll-net/atoll/pkg/domain/model"
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
 // differences are what one table has otherwise than another. place says where it is, in words for the end of an object's name.
-func (t *shownTable) differences(have *shownTable, name, place string) (out []model.NodeDifference) {
+func (t *shownTable) differences(have *shownTable, name, place string) (out []api.NodeDifference) {
 	object := func(format string, args ...any) string {
 		return "nft " + name + " " + fmt.Sprintf(format, args...) + place
 	}
-	tell := func(kind model.NodeKind, object, want, is string) {
-		out = append(out, model.NodeDifference{Kind: kind, Object: object, Want: want, Have: is})
+	tell := func(kind api.NodeDifferenceKind, object, want, is string) {
+		out = append(out, api.NodeDifference{Kind: kind, Object: object, Want: want, Have: is})
 	}
 	if !have.there {
-		tell(model.ObjectMissing, "nft table "+name+place, "", "")
+		tell(api.NodeObjectMissing, "nft table "+name+place, "", "")
 		return out
 	}
 	if t.flags != have.flags {
 		// One that sleeps judges nothing.
-		tell(model.ObjectDiffers, "nft table "+name+place, fmt.Sprintf("flags %x", t.flags), fmt.Sprintf("flags %x", have.flags))
+		tell(api.NodeObjectDiffers, "nft table "+name+place, fmt.Sprintf("flags %x", t.flags), fmt.Sprintf("flags %x", have.flags))
 	}
 	for _, name := range sortedOf(t.chains, have.chains) {
 		want, is := t.chains[name], have.chains[name]
 		switch {
 		case is == nil:
-			tell(model.ObjectMissing, object("chain %s", name), "", "")
+			tell(api.NodeObjectMissing, object("chain %s", name), "", "")
 		case want == nil:
-			tell(model.ObjectSurplus, object("chain %s", name), "", "")
+			tell(api.NodeObjectSurplus, object("chain %s", name), "", "")
 		case want.base != is.base:
-			tell(model.ObjectDiffers, object("chain %s", name), want.base, is.base)
+			tell(api.NodeObjectDiffers, object("chain %s", name), want.base, is.base)
 		default:
 			out = append(out, want.differences(is, object("chain %s", name))...)
 		}
@@ -41,18 +41,18 @@ func (t *shownTable) differences(have *shownTable, name, place string) (out []mo
 		want, is := t.sets[name], have.sets[name]
 		switch {
 		case is == nil:
-			tell(model.ObjectMissing, object("set %s", name), "", "")
+			tell(api.NodeObjectMissing, object("set %s", name), "", "")
 		case want == nil:
-			tell(model.ObjectSurplus, object("set %s", name), "", "")
+			tell(api.NodeObjectSurplus, object("set %s", name), "", "")
 		case want.kind() != is.kind():
-			tell(model.ObjectDiffers, object("set %s", name), "of another kind", "")
+			tell(api.NodeObjectDiffers, object("set %s", name), "of another kind", "")
 		default:
 			missing, surplus := unlike(want.texts(), is.texts())
 			for _, text := range missing {
-				tell(model.ObjectMissing, object("set %s", name), text, "")
+				tell(api.NodeObjectMissing, object("set %s", name), text, "")
 			}
 			for _, text := range surplus {
-				tell(model.ObjectSurplus, object("set %s", name), "", text)
+				tell(api.NodeObjectSurplus, object("set %s", name), "", text)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (t *shownTable) differences(have *shownTable, name, place string) (out []mo
 }
 
 // differences are those between the rules of two chains.
-func (c *shownChain) differences(have *shownChain, object string) (out []model.NodeDifference) {
+func (c *shownChain) differences(have *shownChain, object string) (out []api.NodeDifference) {
 	keys := func(rules []shownRule) (out []string) {
 		for _, r := range rules {
 			out = append(out, r.key)
@@ -77,14 +77,14 @@ func (c *shownChain) differences(have *shownChain, object string) (out []model.N
 		return fmt.Sprintf("rule %d of %d: %s", i+1, len(rules), rules[i].text)
 	}
 	for _, key := range missing {
-		out = append(out, model.NodeDifference{Kind: model.ObjectMissing, Object: object, Want: text(c.rules, key)})
+		out = append(out, api.NodeDifference{Kind: api.NodeObjectMissing, Object: object, Want: text(c.rules, key)})
 	}
 	for _, key := range surplus {
-		out = append(out, model.NodeDifference{Kind: model.ObjectSurplus, Object: object, Have: text(have.rules, key)})
+		out = append(out, api.NodeDifference{Kind: api.NodeObjectSurplus, Object: object, Have: text(have.rules, key)})
 	}
 	if len(out) == 0 {
-		out = append(out, model.NodeDifference{
-			Kind: model.ObjectDiffers, Object: object, Want: "its rules in their order", Have: "the same in another order",
+		out = append(out, api.NodeDifference{
+			Kind: api.NodeObjectDiffers, Object: object, Want: "its rules in their order", Have: "the same in another order",
 		})
 	}
 	return out
