@@ -26,7 +26,7 @@ func (a *Agent) heard(t *testing.T, pod nodeapi.Pod, do func()) (texts string, e
 		case line.Begun:
 			do()
 		case line.Update != nil:
-			for _, r := range line.Update.Records {
+			for _, r := range line.Update.Packets {
 				texts += string(r.Data[42:]) + " "
 			}
 		}

@@ -87,36 +87,31 @@ func (o captureOptions) spec() (api.PodCaptureSpec, error) {
 		ID: uuid.NewString(), Interface: o.iface, Direction: o.direction, SnapLength: o.snap, Count: o.count, Bytes: o.bytes,
 		Protocols: o.protocols,
 	}
-	check := capture.Spec{
-		Interface: o.iface, Direction: capture.Direction(o.direction), SnapLength: o.snap, Count: o.count, Bytes: o.bytes,
-		Filter: capture.Filter{Protocols: o.protocols},
-	}
-	add := func(p netip.Prefix) {
-		check.Filter.Prefixes = append(check.Filter.Prefixes, p)
-		s.Prefixes = append(s.Prefixes, p.String())
-	}
 	for _, text := range o.hosts {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
 			return s, fmt.Errorf("--host: %q is no address", text)
 		}
-		add(netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()))
+		s.Prefixes = append(s.Prefixes, netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()).String())
 	}
 	for _, text := range o.nets {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return s, fmt.Errorf("--net: %q is no range, such as 10.0.0.0/24", text)
 		}
-		add(p.Masked())
+		s.Prefixes = append(s.Prefixes, p.Masked().String())
 	}
 	for _, p := range o.ports {
 		if p == 0 || p > 65535 {
 			return s, fmt.Errorf("--port: %d is none", p)
 		}
-		check.Filter.Ports = append(check.Filter.Ports, uint16(p))
+		s.Ports = append(s.Ports, uint16(p))
 	}
-	s.Ports = check.Filter.Ports
-	if err := check.Check(); err != nil {
+	spec, err := capture.SpecOf(s)
+	if err == nil {
+		err = spec.Check()
+	}
+	if err != nil {
 		return s, fmt.Errorf("--%w", err)
 	}
 	if o.duration < 0 || o.duration > capture.MaxTime {

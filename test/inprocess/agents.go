@@ -64,13 +64,13 @@ func (a *agents) ping(_ context.Context, on snapshot.Sender, q nodeapi.Question,
 var packet = append([]byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5}, make([]byte, 46)...)
 
 func (a *agents) capture(_ context.Context, _ snapshot.Sender, _ nodeapi.CaptureQuestion, each func(nodeapi.CaptureLine) error) error {
-	stats := capture.Stats{Received: 1}
+	counts := api.PodCaptureCounts{Received: 1}
 	return errors.Join(
 		each(nodeapi.CaptureLine{Begun: true}),
 		each(nodeapi.CaptureLine{
-			Update: &capture.Update{Records: []capture.Record{{Time: time.Now().UnixNano(), Length: len(packet), Data: packet}}},
+			Update: &capture.Update{Packets: []api.PodCapturePacket{{Time: time.Now().UnixNano(), Length: len(packet), Data: packet}}},
 		}),
-		each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Stats: stats, Told: 1}}),
+		each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Counts: counts, Told: 1}}),
 	)
 }
 

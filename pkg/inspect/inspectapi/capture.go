@@ -3,7 +3,6 @@ package inspectapi
 import (
 	"context"
 	"net/http"
-	"net/netip"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -56,7 +55,7 @@ func (c *capturer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told := 0
 	err = c.agents(ctx, on, q, func(line nodeapi.CaptureLine) error {
 		if line.Update != nil {
-			told += len(line.Update.Records)
+			told += len(line.Update.Packets)
 		}
 		return out.write(captureLine(on, q, line))
 	})
@@ -76,22 +75,12 @@ func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey
 		return snapshot.Sender{}, nodeapi.CaptureQuestion{}, err
 	}
 	s := in.Spec
+	spec, err := capture.SpecOf(s)
 	q := nodeapi.CaptureQuestion{
-		User: asked.who.Name, Account: asked.share,
-		Spec: capture.Spec{
-			Interface: s.Interface, Direction: capture.Direction(s.Direction), SnapLength: s.SnapLength, Count: s.Count, Bytes: s.Bytes,
-			Filter: capture.Filter{Ports: s.Ports, Protocols: s.Protocols},
-		},
+		User: asked.who.Name, Account: asked.share, Spec: spec,
 		Part: capture.Part{ID: s.ID, Number: s.Part, Time: s.Time.Duration, Last: s.Last},
 	}
-	for _, text := range s.Prefixes {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return snapshot.Sender{}, q, apierrors.NewBadRequest(err.Error())
-		}
-		q.Spec.Filter.Prefixes = append(q.Spec.Filter.Prefixes, prefix)
-	}
-	for _, err := range []error{q.Spec.Check(), q.Part.Check()} {
+	for _, err := range []error{err, q.Spec.Check(), q.Part.Check()} {
 		if err != nil {
 			return snapshot.Sender{}, q, apierrors.NewBadRequest(err.Error())
 		}
@@ -106,23 +95,12 @@ func (c *capturer) question(ctx context.Context, asked request, pod model.PodKey
 
 // captureLine is what a user is told of what an agent says.
 func captureLine(on snapshot.Sender, q nodeapi.CaptureQuestion, line nodeapi.CaptureLine) (out api.PodCaptureLine) {
-	counts := func(s capture.Stats) api.PodCaptureCounts {
-		return api.PodCaptureCounts{Received: s.Received, Dropped: s.Dropped}
-	}
 	if line.Begun {
 		out.Begun = &api.PodCaptureBegun{UID: on.UID, Network: on.Network, Node: on.Node, Filter: q.Spec.Filter.String()}
 	}
 	if line.Update != nil {
-		for _, r := range line.Update.Records {
-			out.Packets = append(out.Packets, api.PodCapturePacket{Time: r.Time, Length: r.Length, Out: r.Out, Data: r.Data})
-		}
-		if line.Update.Stats != nil {
-			c := counts(*line.Update.Stats)
-			out.Counts = &c
-		}
+		out.Packets, out.Counts = line.Update.Packets, line.Update.Counts
 	}
-	if o := line.Outcome; o != nil {
-		out.End = &api.PodCaptureEnd{Counts: counts(o.Stats), Told: o.Told, More: o.More, Why: o.Why}
-	}
+	out.End = (*api.PodCaptureEnd)(line.Outcome)
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
@@ -41,8 +42,8 @@ func TestCaptures(t *testing.T) {
 	}
 	answer = func(each func(nodeapi.CaptureLine) error) error {
 		return errors.Join(each(nodeapi.CaptureLine{Begun: true}),
-			each(nodeapi.CaptureLine{Update: &capture.Update{Records: []capture.Record{{Time: 5, Length: 9, Out: true, Data: []byte("abc")}}}}),
-			each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Stats: capture.Stats{Received: 2, Dropped: 1}, Told: 1, More: true}}))
+			each(nodeapi.CaptureLine{Update: &capture.Update{Packets: []api.PodCapturePacket{{Time: 5, Length: 9, Out: true, Data: []byte("abc")}}}}),
+			each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Counts: api.PodCaptureCounts{Received: 2, Dropped: 1}, Told: 1, More: true}}))
 	}
 	status, told := ask("jo", mine, good)
 	want := `{"begun":{"uid":"uid-1","network":"acme","node":"n1","filter":"(host 10.0.0.9) and (port 80)"}}` +

@@ -16,6 +16,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/testutils"
 	"github.com/vishvananda/netlink"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/test/wait"
 )
 
@@ -96,7 +97,7 @@ func datagrams(t *testing.T, s *Socket, count int) (out []string) {
 			t.Fatal(err)
 		}
 		for _, r := range records {
-			out = append(out, text(r))
+			out = append(out, text(r.PodCapturePacket))
 		}
 		if len(out) < count {
 			return fmt.Errorf("%d of %d: %q", len(out), count, out)
@@ -106,7 +107,7 @@ func datagrams(t *testing.T, s *Socket, count int) (out []string) {
 	return out
 }
 
-func text(r Record) string {
+func text(r api.PodCapturePacket) string {
 	direction := "in "
 	if r.Out {
 		direction = "out "
@@ -184,7 +185,7 @@ func TestPartsLoseNothing(t *testing.T) {
 		})
 	}
 	hear := func(u Update) error {
-		for _, r := range u.Records {
+		for _, r := range u.Packets {
 			got = append(got, text(r))
 		}
 		return nil
@@ -210,7 +211,7 @@ func TestPartsLoseNothing(t *testing.T) {
 		}
 	}
 	second, err := part(owner, spec, Part{Number: 1, Time: 50 * time.Millisecond}, hear)
-	if err != nil || strings.Join(got, ", ") != "in between" || second.Told != 1 || second.Stats != (Stats{Received: 1}) {
+	if err != nil || strings.Join(got, ", ") != "in between" || second.Told != 1 || second.Counts != (api.PodCaptureCounts{Received: 1}) {
 		t.Errorf("%v: %q, %+v", err, got, second)
 	}
 	// More than there is room for, while nobody reads.
@@ -229,8 +230,8 @@ func TestPartsLoseNothing(t *testing.T) {
 	})
 	got = nil
 	last, err := part(owner, spec, Part{Number: 2, Time: 5 * time.Second, Last: true}, hear)
-	if err != nil || last.More || last.Stats.Dropped == 0 || last.Stats.Received < flood/2 ||
-		uint64(len(got)) != last.Stats.Received-last.Stats.Dropped-1 || last.Told != len(got)+1 {
+	if err != nil || last.More || last.Counts.Dropped == 0 || last.Counts.Received < flood/2 ||
+		uint64(len(got)) != last.Counts.Received-last.Counts.Dropped-1 || last.Told != len(got)+1 {
 		t.Errorf("%v: %d arrived, %+v", err, len(got), last)
 	}
 	if _, err := part(owner, spec, Part{Number: 3, Time: time.Second}, hear); !errors.Is(err, ErrUnknown) {
@@ -257,7 +258,7 @@ func TestCapturesAreBounded(t *testing.T) {
 		})
 	}
 	told := 0
-	count := func(u Update) error { told += len(u.Records); return nil }
+	count := func(u Update) error { told += len(u.Packets); return nil }
 	counted, sized := udp(7000, In), udp(7000, In)
 	counted.Count, sized.Bytes = 3, 43*2-1
 	if out, err := run(t.Context(), "count", counted, Part{Time: 5 * time.Second}, count); err != nil || told != 3 || out.More ||

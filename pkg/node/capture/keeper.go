@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
 const (
@@ -26,13 +28,13 @@ type Owner struct{ User, PodUID, ID string }
 
 // Update is some of an answer: packets, or how many there were.
 type Update struct {
-	Records []Record `json:"records,omitempty"`
-	Stats   *Stats   `json:"stats,omitempty"`
+	Packets []api.PodCapturePacket `json:"records,omitempty"`
+	Counts  *api.PodCaptureCounts  `json:"stats,omitempty"`
 }
 
-// Outcome is how a part ended.
+// Outcome is how a part ended: an api.PodCaptureEnd, but that JSON calls the counts stats, as agents of the version before do.
 type Outcome struct {
-	Stats Stats `json:"stats"`
+	Counts api.PodCaptureCounts `json:"stats"`
 	// Told is how many packets were told in all parts up to here.
 	Told int `json:"told"`
 	// More: the next part may be asked for. If not, Why says why not; it is empty if the last part was asked for.
@@ -156,9 +158,9 @@ func (h *held) run(ctx context.Context, part Part, by Means) (Outcome, error) {
 				why = err.Error()
 				break
 			}
-			stats, err := h.socket.Stats()
+			counts, err := h.socket.Stats()
 			if err == nil {
-				err = by.Each(Update{Stats: &stats})
+				err = by.Each(Update{Counts: &counts})
 			}
 			if err != nil {
 				return Outcome{}, err
@@ -168,25 +170,25 @@ func (h *held) run(ctx context.Context, part Part, by Means) (Outcome, error) {
 		if err != nil {
 			why = err.Error()
 		}
-		records, ended := h.within(records)
+		packets, ended := h.within(records)
 		if why == "" {
 			why = ended
 		}
-		if len(records) == 0 {
+		if len(packets) == 0 {
 			continue
 		}
-		if err := by.Each(Update{Records: records}); err != nil {
+		if err := by.Each(Update{Packets: packets}); err != nil {
 			return Outcome{}, err
 		}
-		if err := h.pace.WaitN(ctx, sizeOf(records)); err != nil {
+		if err := h.pace.WaitN(ctx, sizeOf(packets)); err != nil {
 			break
 		}
 	}
 	if ctx.Err() != nil {
 		return Outcome{}, context.Cause(ctx)
 	}
-	stats, err := h.socket.Stats()
-	out := Outcome{Stats: stats, Told: h.told, Why: why}
+	counts, err := h.socket.Stats()
+	out := Outcome{Counts: counts, Told: h.told, Why: why}
 	if why == "" && !part.Last {
 		if out.More = time.Since(h.began) < MaxTime; !out.More {
 			out.Why = fmt.Sprintf("it has lasted %s, and no capture lasts longer", MaxTime)
@@ -196,18 +198,20 @@ func (h *held) run(ctx context.Context, part Part, by Means) (Outcome, error) {
 }
 
 // within are those that the capture's bounds let through, and which of them was reached.
-func (h *held) within(records []Record) ([]Record, string) {
-	for i, r := range records {
+func (h *held) within(records []Record) (out []api.PodCapturePacket, ended string) {
+	out = make([]api.PodCapturePacket, 0, len(records))
+	for _, r := range records {
+		out = append(out, r.PodCapturePacket)
 		h.told++
 		h.bytes += int64(len(r.Data))
 		switch {
 		case h.spec.Count > 0 && h.told >= h.spec.Count:
-			return records[:i+1], fmt.Sprintf("%d packets were captured", h.told)
+			return out, fmt.Sprintf("%d packets were captured", h.told)
 		case h.bytes >= h.most():
-			return records[:i+1], fmt.Sprintf("%d bytes were captured", h.bytes)
+			return out, fmt.Sprintf("%d bytes were captured", h.bytes)
 		}
 	}
-	return records, ""
+	return out, ""
 }
 
 func (h *held) most() int64 {
@@ -217,9 +221,9 @@ func (h *held) most() int64 {
 	return MaxBytes
 }
 
-func sizeOf(records []Record) (sum int) {
-	for _, r := range records {
-		sum += len(r.Data)
+func sizeOf(packets []api.PodCapturePacket) (sum int) {
+	for _, p := range packets {
+		sum += len(p.Data)
 	}
 	return sum
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
 const (
@@ -29,23 +31,11 @@ var ErrInterface = errors.New("interface cannot be captured")
 
 // Record is a packet that was taken.
 type Record struct {
-	// Time is when the kernel saw it, by the node's clock, in nanoseconds since 1970.
-	Time int64 `json:"time"`
-	// Length is that of the packet, in bytes; Data may be less.
-	Length int `json:"length"`
-	// Out: the pod has sent it; else it has come in.
-	Out  bool   `json:"out,omitempty"`
-	Data []byte `json:"data"`
+	api.PodCapturePacket
 	// Link is the index of the interface, and Protocol the type of Ethernet (IEEE 802.3): they tell where it was of a socket that
 	// listens at all interfaces.
-	Link     int    `json:"-"`
-	Protocol uint16 `json:"-"`
-}
-
-// Stats count what fits the filter: Received with Dropped, those for which there was no room.
-type Stats struct {
-	Received uint64 `json:"received"`
-	Dropped  uint64 `json:"dropped"`
+	Link     int
+	Protocol uint16
 }
 
 // Place runs a function in a network namespace.
@@ -60,7 +50,7 @@ type Socket struct {
 	other []byte
 
 	mu    sync.Mutex
-	stats Stats
+	stats api.PodCaptureCounts
 }
 
 // Open begins to take packets, in the network namespace that inside enters. Its error wraps ErrInterface where there is no such
@@ -207,7 +197,7 @@ func (s *Socket) receive(fd int) (Record, error) {
 		if err != nil {
 			return Record{}, err //nolint:wrapcheck // Batch tells one from another.
 		}
-		r := Record{Length: n, Data: append([]byte(nil), s.frame[:n]...)}
+		r := Record{PodCapturePacket: api.PodCapturePacket{Length: n, Data: append([]byte(nil), s.frame[:n]...)}}
 		if link, ok := from.(*unix.SockaddrLinklayer); ok {
 			r.Out, r.Link, r.Protocol = link.Pkttype == unix.PACKET_OUTGOING, link.Ifindex, networkOrder(link.Protocol)
 		}
@@ -247,7 +237,7 @@ func (s *Socket) beside(r *Record, text []byte) {
 }
 
 // Stats are what was counted since it was opened.
-func (s *Socket) Stats() (Stats, error) {
+func (s *Socket) Stats() (api.PodCaptureCounts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var (

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
 // The bounds of one capture.
@@ -106,6 +108,22 @@ type Spec struct {
 	// Count and Bytes are how many packets are taken at most, and how many bytes of them. 0: as many as the bounds allow.
 	Count int   `json:"count,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// SpecOf reads what a user asks for. Its error is that a prefix is none; all else is for Check to judge.
+func SpecOf(asked api.PodCaptureSpec) (Spec, error) {
+	s := Spec{
+		Interface: asked.Interface, Direction: Direction(asked.Direction), SnapLength: asked.SnapLength, Count: asked.Count, Bytes: asked.Bytes,
+		Filter: Filter{Ports: asked.Ports, Protocols: asked.Protocols},
+	}
+	for _, text := range asked.Prefixes {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return s, fmt.Errorf("host or net: %w", err)
+		}
+		s.Filter.Prefixes = append(s.Filter.Prefixes, prefix)
+	}
+	return s, nil
 }
 
 // Check says what is wrong with it.

@@ -61,7 +61,7 @@ func (h *handler) capture(w http.ResponseWriter, r *http.Request) {
 	told := 0
 	err := h.answers.Capture(ctx, q, func(line CaptureLine) error {
 		if line.Update != nil {
-			told += len(line.Update.Records)
+			told += len(line.Update.Packets)
 		}
 		return out.write(line)
 	})
@@ -106,11 +106,11 @@ func (c Client) readCapture(body io.Reader, q CaptureQuestion, each func(Capture
 		}
 		begun = true
 		if line.Update != nil {
-			for _, r := range line.Update.Records {
-				if len(r.Data) > q.Spec.SnapLength || r.Length < len(r.Data) || r.Length > capture.MaxLength {
+			for _, p := range line.Update.Packets {
+				if len(p.Data) > q.Spec.SnapLength || p.Length < len(p.Data) || p.Length > capture.MaxLength {
 					return wrong("it has a packet longer than was asked for")
 				}
-				told, bytes = told+1, bytes+int64(len(r.Data))
+				told, bytes = told+1, bytes+int64(len(p.Data))
 			}
 		}
 		if told > most(q.Spec.Count, capture.MaxCount) || bytes > most(q.Spec.Bytes, capture.MaxBytes)+capture.MaxSnapLength {

@@ -63,7 +63,7 @@ func TestCapturesAreStreamed(t *testing.T) {
 			return &RefusedError{What: "the capture has ended"}
 		}
 		err := errors.Join(each(CaptureLine{Begun: true}),
-			each(CaptureLine{Update: &capture.Update{Records: []capture.Record{{Length: 3, Data: []byte("abc")}}}}))
+			each(CaptureLine{Update: &capture.Update{Packets: []api.PodCapturePacket{{Length: 3, Data: []byte("abc")}}}}))
 		select {
 		case <-seen:
 		case <-ctx.Done():
@@ -78,7 +78,7 @@ func TestCapturesAreStreamed(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(got) != 3 || !got[0].Begun || string(got[1].Update.Records[0].Data) != "abc" || !got[2].Outcome.More {
+	if err != nil || len(got) != 3 || !got[0].Begun || string(got[1].Update.Packets[0].Data) != "abc" || !got[2].Outcome.More {
 		t.Errorf("%v, %+v", err, got)
 	}
 	wait.Until(t, wait.Patience, "a line in the log", func() bool { return strings.Contains(logged.String(), "told=1") })
@@ -94,6 +94,27 @@ func TestCapturesAreStreamed(t *testing.T) {
 	}
 }
 
+// TestNeighbouringVersionsReadCaptures: agents and atoll-inspect of the version before read these lines, and write them so.
+func TestNeighbouringVersionsReadCaptures(t *testing.T) {
+	t.Parallel()
+	counts := api.PodCaptureCounts{Received: 2, Dropped: 1}
+	packet := api.PodCapturePacket{Time: 5, Length: 3, Out: true, Data: []byte("abc")}
+	for want, line := range map[string]CaptureLine{
+		`{"begun":true}`: {Begun: true},
+		`{"update":{"records":[{"time":5,"length":3,"out":true,"data":"YWJj"}]}}`: {
+			Update: &capture.Update{Packets: []api.PodCapturePacket{packet}},
+		},
+		`{"update":{"stats":{"received":2,"dropped":1}}}`: {Update: &capture.Update{Counts: &counts}},
+		`{"outcome":{"stats":{"received":2,"dropped":1},"told":1,"more":true}}`: {
+			Outcome: &capture.Outcome{Counts: counts, Told: 1, More: true},
+		},
+	} {
+		if got, err := json.Marshal(line); err != nil || string(got) != want {
+			t.Errorf("a line is %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
 // TestCapturesAreNotBelieved: an answer that is not whole, or has more than was asked for, is none.
 func TestCapturesAreNotBelieved(t *testing.T) {
 	t.Parallel()
@@ -104,8 +125,8 @@ func TestCapturesAreNotBelieved(t *testing.T) {
 		}
 		return string(text) + "\n"
 	}
-	records := func(r ...capture.Record) string { return line(CaptureLine{Update: &capture.Update{Records: r}}) }
-	small := capture.Record{Length: 3, Data: []byte("abc")}
+	records := func(r ...api.PodCapturePacket) string { return line(CaptureLine{Update: &capture.Update{Packets: r}}) }
+	small := api.PodCapturePacket{Length: 3, Data: []byte("abc")}
 	begun, end := line(CaptureLine{Begun: true}), line(CaptureLine{Outcome: &capture.Outcome{}})
 	for name, c := range map[string]struct{ text, want string }{
 		"whole":         {begun + records(small, small, small) + end, ""},
@@ -114,8 +135,8 @@ func TestCapturesAreNotBelieved(t *testing.T) {
 		"no beginning":  {records(small) + end, "does not begin"},
 		"two of them":   {begun + begun + end, "does not begin"},
 		"too many":      {begun + records(small, small) + records(small, small) + end, "more packets"},
-		"too long":      {begun + records(capture.Record{Length: 101, Data: make([]byte, 101)}) + end, "longer than was asked for"},
-		"no length":     {begun + records(capture.Record{Length: 1, Data: []byte("abc")}) + end, "longer than was asked for"},
+		"too long":      {begun + records(api.PodCapturePacket{Length: 101, Data: make([]byte, 101)}) + end, "longer than was asked for"},
+		"no length":     {begun + records(api.PodCapturePacket{Length: 1, Data: []byte("abc")}) + end, "longer than was asked for"},
 		"then it fails": {begun + line(CaptureLine{Error: "then it fails"}), "then it fails"},
 		"a long line":   {strings.Repeat("x", maxCaptureLine+1), "too long"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/capture"
 	"github.com/atoll-net/atoll/pkg/node/ping"
@@ -217,7 +218,7 @@ func TestAnswersToDatagrams(t *testing.T) {
 	s := scene{t, false, false, mark}
 	seen := newSeen(Watch{Protocol: model.UDP, Mark: mark, Targets: 1, Ports: []uint16{80}, Time: time.Second})
 	at := func(link int, out bool, data []byte) (Sighting, bool) {
-		return seen.see(capture.Record{Link: link, Out: out, Data: data})
+		return seen.see(capture.Record{PodCapturePacket: api.PodCapturePacket{Out: out, Data: data}, Link: link})
 	}
 	request, answer := s.udp(false, 1000, 80, mark.Payload(0)), s.udp(true, 80, 1000, []byte("x"))
 	if _, told := at(1, true, answer); told {
@@ -278,7 +279,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	binary.BigEndian.PutUint32(packet[20+sequence:], mark.Sequence(0))
 	packet[20+flagsAt] = flagSYN
 	for link := range 10 * MaxSightings {
-		if _, first := seen.see(capture.Record{Link: link, Data: packet}); first {
+		if _, first := seen.see(capture.Record{PodCapturePacket: api.PodCapturePacket{Data: packet}, Link: link}); first {
 			told++
 		}
 	}
