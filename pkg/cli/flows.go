@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/client"
 	"github.com/atoll-net/atoll/pkg/inspect/flows"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
@@ -87,7 +88,7 @@ func newFlowsCommand(cmd *cobra.Command, drops bool) *cobra.Command {
 // question is what is asked for.
 func (o *flowsOptions) question(network string) (scope client.FlowScope, q flows.Question, err error) {
 	scope = client.FlowScope{Network: network, Namespace: o.namespace}
-	q = flows.Question{Drops: o.drops, Since: o.since, Follow: o.follow}
+	q.FlowQuestion = model.FlowQuestion{Drops: o.drops, Since: o.since, Follow: o.follow}
 	if formats := []string{formatTable, formatWide, formatJSON, formatYAML}; !slices.Contains(formats, o.output) {
 		return scope, q, fmt.Errorf("--output: %q is none of %s", o.output, strings.Join(formats, ", "))
 	}

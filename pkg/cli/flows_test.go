@@ -12,6 +12,7 @@ import (
 	"time"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
@@ -213,7 +214,7 @@ func TestFlowsAreATable(t *testing.T) {
 	}
 	list.Status.Nodes = 3
 	var out strings.Builder
-	flowsTable(&out, list, flows.Question{Since: time.Hour}, false, time.UTC)
+	flowsTable(&out, list, flows.Question{FlowQuestion: model.FlowQuestion{Since: time.Hour}}, false, time.UTC)
 	if want := `TIME       NETWORK   FROM                  TO         PORT       VERDICT   POLICY                          COUNT
 10:02:06   red       outside 203.0.113.9   red/db-0   icmp       drop      isolation                       1
 10:03:07   red       red/web-0             red/db-0   tcp 5432   allow     NetworkPolicy/red/db-from-web   5

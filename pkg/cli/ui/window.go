@@ -62,7 +62,7 @@ func (w window) has(minute time.Time) bool {
 
 // question asks for the flows of a window, and some around it.
 func (w window) question(now time.Time) flows.Question {
-	q := flows.Question{Since: now.Sub(w.Begins) + skew}
+	q := flows.Question{FlowQuestion: model.FlowQuestion{Since: now.Sub(w.Begins) + skew}}
 	if until := now.Sub(w.Ends) - skew; !w.Live && until > 0 {
 		q.Until = until
 	}

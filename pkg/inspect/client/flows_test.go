@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/flows"
 )
 
@@ -55,7 +56,7 @@ func TestWhoFollowsGoesOn(t *testing.T) {
 	}
 	var told []uint16
 	_, err = (&Remote{config, client}).Flows(t.Context(), FlowScope{Network: "red"},
-		flows.Question{Follow: true, Since: 1}, func(f api.Flow) error {
+		flows.Question{FlowQuestion: model.FlowQuestion{Follow: true, Since: 1}}, func(f api.Flow) error {
 			told = append(told, f.Port)
 			return nil
 		}, func(api.SilentNode) {})

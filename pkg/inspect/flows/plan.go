@@ -38,18 +38,10 @@ func (e *OffError) Error() string {
 
 // Question asks for flows. Whoever hands it on has seen to it that who asks may be told.
 type Question struct {
-	// Networks and Namespaces are whose: of these Networks, and of the pods of these namespaces. Nil: of all. Where Networks are
-	// named, namespaces choose from what is theirs.
-	Networks, Namespaces []string
-	// Pod is the one at an end of them; its zero value: whoever is.
-	Pod   model.PodKey
-	Drops bool
-	// Since is the age of the oldest, Until that of the newest; 0 is the hour that is kept, and now.
-	Since  time.Duration
-	Until  time.Duration
-	Follow bool
-	// Again is how far back who follows hears again what was told: they go on.
-	Again time.Duration
+	// FlowQuestion is what each node is asked.
+	model.FlowQuestion
+	// Pod is the one at an end of them; its zero value: whoever is. Nodes are not asked for it: they know the pod that was judged alone.
+	Pod model.PodKey
 }
 
 // Sight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so
@@ -90,9 +82,7 @@ func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{begun: map[string]time.Time{}, Question: model.FlowQuestion{
-		Networks: q.Networks, Namespaces: q.Namespaces, Drops: q.Drops, Since: q.Since, Until: q.Until, Follow: q.Follow, Again: q.Again,
-	}}
+	p := &Plan{begun: map[string]time.Time{}, Question: q.FlowQuestion}
 	if q.Pod != (model.PodKey{}) {
 		p.pod = q.Pod.String()
 	}

@@ -82,7 +82,7 @@ func (h *handler) try(r request) (any, error) {
 // seen are the flows of the last time that have to do with policies, as far as who asks may be told of them: those of their
 // Networks, else those of their namespaces' pods.
 func (h *handler) seen(r request, tried trial.Tried, since time.Duration) (*trial.TriedFlows, error) {
-	out, q := &trial.TriedFlows{Since: since}, flows.Question{Since: since}
+	out, q := &trial.TriedFlows{Since: since}, flows.Question{FlowQuestion: model.FlowQuestion{Since: since}}
 	networks, err := h.answers.TriedNetworks(tried)
 	if err != nil {
 		return nil, err
