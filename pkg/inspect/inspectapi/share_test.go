@@ -145,6 +145,41 @@ func TestWorkLeavesProcessors(t *testing.T) {
 	}
 }
 
+// TestReadsThatWorkTakeTurns: what is read and takes a processor, as ipamchecks do, takes one of the places of such work, as a list
+// and by its name. The control is the same row without its flag: then as many are at work as ask.
+func TestReadsThatWorkTakeTurns(t *testing.T) {
+	t.Parallel()
+	const many = 4
+	every := max(2, goruntime.GOMAXPROCS(0)/2)
+	for _, flagged := range []bool{true, false} {
+		a, want := &answers{tenants: ofMallory(t), blockWork: make(chan struct{}), idle: !flagged}, int32(2*many)
+		if flagged {
+			want = int32(1 + min(many, every/2))
+		}
+		w := newWorldOf(t, func(h *handler) http.Handler {
+			h.answers = a.table()
+			return h.mux()
+		})
+		var asking sync.WaitGroup
+		for _, user := range []string{"jo", "operator"} {
+			for i := range many {
+				path := []string{"/ipamchecks", "/ipamchecks/acme"}[i%2]
+				asking.Go(func() {
+					if status, told := w.ask(t, w.client, user, path); status != http.StatusOK {
+						t.Errorf("flagged %t: %s is answered %d %s", flagged, user, status, told)
+					}
+				})
+			}
+		}
+		wait.Until(t, wait.Patience, "ipamchecks to be at work", func() bool { return a.working.Load() == want })
+		close(a.blockWork)
+		asking.Wait()
+		if got := a.most.Load(); got != want {
+			t.Errorf("flagged %t: %d ipamchecks were at work at once, want %d", flagged, got, want)
+		}
+	}
+}
+
 // never is a body that does not end.
 type never struct{ gone <-chan struct{} }
 
