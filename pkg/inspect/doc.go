@@ -18,7 +18,7 @@
 //	snapshot        the objects and rows that answers are made from
 //	question        what users ask, and why there is no answer
 //
-// One more resource takes a package that finds its objects, a function in resources, and a row in inspectapi.Reads.
+// One more resource takes a package that finds its objects, a function in resources, and a row in inspectapi.Reads (test/adding).
 //
 // Package policytrial compares policies on values alone. Test clusters are in test/inspected.
 //

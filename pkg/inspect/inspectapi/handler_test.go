@@ -64,7 +64,7 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	case "viewer":
 		return (r.Resource == "explanations" || r.Resource == "policytrials") && r.Subresource == ""
 	case "jo":
-		about := slices.Contains(append(api.NetworkResources(), api.ResourceFlows), r.Resource)
+		about := slices.Contains(append(api.NetworkResources(), api.ResourceFlows, echoes().Name), r.Resource)
 		if r.Resource == api.ResourceFlows && r.Verb == "watch" || r.Resource == api.ResourcePodFlows && r.Namespace == "acme" {
 			return true
 		}
