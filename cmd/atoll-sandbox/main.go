@@ -1,4 +1,4 @@
-// Command atoll-sandbox makes a real Kubernetes cluster with OVN and Atoll on one machine. See docs/sandbox.md.
+// Command atoll-sandbox makes a real Kubernetes cluster with OVN and Atoll on one machine. See docs/contributing/sandbox.md.
 package main
 
 import (

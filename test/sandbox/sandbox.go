@@ -2,7 +2,7 @@
 //
 // In flow Options; out flows a Sandbox, a handle that tests, the demo and atoll-sandbox use. One place is the
 // control plane: etcd, Kubernetes' three servers, OVN's databases, northd and atoll-controller. The others are nodes,
-// each with its own containerd, kubelet, Open vSwitch, ovn-controller and atoll-agent. See docs/sandbox.md.
+// each with its own containerd, kubelet, Open vSwitch, ovn-controller and atoll-agent. See docs/contributing/sandbox.md.
 //
 //	Options -> parts (built, downloaded, cached) -> record (identity, written first)
 //	        -> files (certificates, configurations, empty databases) -> namespaces, cgroups
