@@ -25,7 +25,7 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// TestATenantsAdmin: somebody who may write one tenant's Networks, and what is in two of his namespaces, does all that docs/tenants.md
+// TestATenantsAdmin: somebody who may write one tenant's Networks, and what is in two of his namespaces, does all that docs/design/tenants-admin.md
 // names, with a token of his own and kubectl, and is told what stands there. The tenants are those of docs/examples/tenants.
 func TestATenantsAdmin(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestATenantsAdmin(t *testing.T) {
 		}
 	}
 	for what := range then {
-		t.Errorf("docs/tenants.md has no row %q", what)
+		t.Errorf("docs/design/tenants-admin.md has no row %q", what)
 	}
 }
 
@@ -77,16 +77,16 @@ var (
 	argument = regexp.MustCompile(`(?:'[^']*'|[^' ])+`)
 )
 
-// deedsOfDocs reads the table of docs/tenants.md.
+// deedsOfDocs reads the table of docs/design/tenants-admin.md.
 func deedsOfDocs(t *testing.T) []deed {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(env.Root, "docs/tenants.md"))
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs/design/tenants-admin.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(page), "| what he does | command | what he is told |\n|---|---|---|\n")
+	_, table, found := strings.Cut(string(page), "| deed | command | answer |\n|---|---|---|\n")
 	if !found {
-		t.Fatal("docs/tenants.md has no table of what a tenant's admin does")
+		t.Fatal("docs/design/tenants-admin.md has no table of what a tenant's admin does")
 	}
 	var out []deed
 	for line := range strings.Lines(table) {
@@ -96,19 +96,19 @@ func deedsOfDocs(t *testing.T) []deed {
 		}
 		cells := deedRow.FindStringSubmatch(line)
 		if cells == nil {
-			t.Fatalf("docs/tenants.md has a row that cannot be read: %s", line)
+			t.Fatalf("docs/design/tenants-admin.md has a row that cannot be read: %s", line)
 		}
 		d := deed{what: cells[1], answer: cells[3], told: cells[4]}
 		for _, word := range argument.FindAllString(cells[2], -1) {
 			d.command = append(d.command, strings.ReplaceAll(word, "'", ""))
 		}
 		if d.told == "" && d.answer != answerYes {
-			t.Errorf("%s: docs/tenants.md does not say what he is told", d.what)
+			t.Errorf("%s: docs/design/tenants-admin.md does not say what he is told", d.what)
 		}
 		out = append(out, d)
 	}
 	if len(out) == 0 {
-		t.Fatal("the table of docs/tenants.md has no rows")
+		t.Fatal("the table of docs/design/tenants-admin.md has no rows")
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func text(i model.Isolation) string {
 
 const allHard = "Hard Hard Hard"
 
-// TestHardAndSoft is the table of docs/security.md: what each setting makes of a Network, towards everybody and towards other tenants.
+// TestHardAndSoft is the table of docs/tenants.md: what each setting makes of a Network, towards everybody and towards other tenants.
 func TestHardAndSoft(t *testing.T) {
 	for _, test := range []struct {
 		what   string

@@ -12,5 +12,5 @@
 //	go test -tags e2e ./test/e2e/hostile -run Forged    needs root and bin/ (make build)
 //
 // Attacks that are a matter of packets alone are tried by cheaper tests, on both datapaths (go test -tags integration
-// ./pkg/agent, make test-kernel); docs/security.md names them.
+// ./pkg/agent, make test-kernel); docs/design/testing.md names them.
 package hostile

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,46 +8,41 @@ import (
 	"testing"
 )
 
-// TestThePageNamesTests: each test that docs/security.md names is there, and it names each test of this package.
+// TestThePageNamesTests: the table of promises in docs/design/testing.md names each test of this package. That each test it names is
+// there, TestPromises of test/suites holds.
 func TestThePageNamesTests(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/security.md")
+	page, err := os.ReadFile("../../../docs/design/testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{}
-	for _, match := range regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllSubmatch(page, -1) {
-		named[string(match[1])] = true
+	_, table, found := strings.Cut(string(page), "<!-- promises -->")
+	table, _, closed := strings.Cut(table, "<!-- /promises -->")
+	if !found || !closed {
+		t.Fatal("the page has no table of promises")
 	}
-	if len(named) == 0 {
-		t.Fatal("the page names no test")
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	// There, with whether it is one of this package.
-	there := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
-	for _, root := range []string{"../../../pkg", "../../../test", "../../../cmd"} {
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, match := range function.FindAllSubmatch(text, -1) {
-				name := string(match[1])
-				there[name] = there[name] || strings.HasSuffix(filepath.Dir(path), filepath.Join("e2e", "hostile"))
-			}
-			return err
-		})
+	own := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for name := range named {
-		if _, is := there[name]; !is {
-			t.Errorf("docs/security.md names %s, which is no test", name)
+		for _, match := range function.FindAllSubmatch(text, -1) {
+			name := string(match[1])
+			if name == "TestMain" || name == "TestThePageNamesTests" {
+				continue
+			}
+			own++
+			if !strings.Contains(table, "`"+name+"`") {
+				t.Errorf("the table of promises does not name %s", name)
+			}
 		}
 	}
-	for name, own := range there {
-		if own && name != "TestMain" && name != "TestThePageNamesTests" && !named[name] {
-			t.Errorf("docs/security.md does not name %s", name)
-		}
+	if own == 0 {
+		t.Fatal("this package has no tests")
 	}
 }
