@@ -25,8 +25,9 @@ import (
 	"github.com/atoll-net/atoll/test/netprobe/wire"
 )
 
-// TestATenantsAdmin: somebody who may write one tenant's Networks, and what is in two of his namespaces, does all that docs/design/tenants-admin.md
-// names, with a token of his own and kubectl, and is told what stands there. The tenants are those of docs/examples/tenants.
+// TestATenantsAdmin: an admin of one tenant, who may also write what is in two of its namespaces, does all that
+// docs/design/tenants-admin.md names, with a token and kubectl, and is told what stands there. The tenants are those of
+// docs/examples/tenants.
 func TestATenantsAdmin(t *testing.T) {
 	t.Parallel()
 	env.applyTenants(t)
