@@ -68,10 +68,11 @@ images: ## container images for clusters, into bin/images, without Docker; FRESH
 push: ## what make images made, to a registry: REGISTRY=registry.example.com/atoll; TAGS=latest,stable are further tags
 	go run ./images/release push -registry="$(REGISTRY)" -tags="$(TAGS)"
 
-generate: ## what is made from pkg/apis (deep copies and CustomResourceDefinitions), OVN's schema (row types) and alerts (PrometheusRule)
+generate: ## what is made from pkg/apis (deep copies, CustomResourceDefinitions, tables of docs/api), OVN's schema (row types) and alerts (PrometheusRule)
 	$(call tool,controller-gen) object crd paths=./pkg/apis/... output:crd:dir=dist/crds
 	go run ./test/rowgen pkg/ovn/nb/zz_generated.rows.go
 	go test -count=1 -run='^TestPrometheusRule$$' ./test/monitoring -update
+	go test -count=1 -run='^TestAPIPages$$' ./test/docs -update
 
 fix: ## format, and mend what the linter can mend by itself
 	$(call tool,gofumpt) -w cmd pkg test images

@@ -25,13 +25,15 @@ func appctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "appctl (--node NODE | --pod POD) [-t DAEMON] [--write] COMMAND ARGS...",
 		Short: "Send a command to a daemon of a node's Open vSwitch or OVN, by way of the API server",
-		Long: `Does what ovs-appctl does: it sends COMMAND to a daemon of a node, and prints the answer. The daemon is reached by way of the API server and the node's atoll-agent: a
-kubeconfig is enough, and no program of Open vSwitch's is needed. list-commands says which commands a daemon has; those that are known to change nothing can be sent.
+		Long: `Send COMMAND to a daemon of a node, as ovs-appctl does, and print the answer. The API server and the
+node's atoll-agent connect it: a kubeconfig is enough, and no program has to be installed. The command
+list-commands lists a daemon's commands. Those that are known to change nothing are allowed.
 
-` + nodeRights + ` It is for all other commands: they may end a daemon, flush connections, or send packets.
+` + nodeRights + ` All other commands need it: they may end a daemon, flush connections, or send packets.
 
-The flags of this command come first; from COMMAND on, all is for the daemon. It ends with status 2 when the daemon refuses, or could not be asked.`,
-		Example: `  atoll appctl --node n1 dpif/show
+The flags of this command come first. From COMMAND on, all is for the daemon. Exit status: 2 if the
+daemon refuses, or could not be asked.`,
+		Example: `  atoll appctl --pod red/web-0 dpif/show
   atoll appctl --node n1 -t ovn-controller connection-status
   atoll appctl --pod red/web-0 dpctl/dump-conntrack`,
 		Args: cobra.MinimumNArgs(1),

@@ -32,16 +32,21 @@ func bundleCommand() *cobra.Command {
 	var o bundleOptions
 	cmd := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write an archive with what a report of a problem needs, without secrets",
-		Long: `Writes one .tar.gz: versions, what status, networks, ipam, ipam check, topology and pods say, Atoll's objects and those that Networks are made of, Events, Atoll's pods
-with their logs, reports of nodes, and dumps of OVN's databases. Its manifest.json says what is in it, what is cut, what is missing, and why.
+		Short: "Write an archive for a report of a problem, without secrets",
+		Long: `Write one .tar.gz for a report of a problem: versions; what status, networks, ipam, ipam check,
+topology and pods say; Atoll's objects and those that Networks are made of; Events; the logs of
+Atoll's pods; reports of nodes; and dumps of OVN's databases. Its manifest.json lists what is in it,
+what is cut, what is missing, and why.
 
-It works with whatever rights you have: what you may not read is missing. It writes nothing to the cluster.
+The command works with any rights: what you may not read is missing. It writes nothing to the
+cluster.
 
-Secrets and ConfigMaps are not read. Values of environment variables, annotations that are not Atoll's, and what looks like a token, a password or a private key are removed,
-in objects, logs and databases. Names and addresses of tenants, namespaces, pods and nodes stay: look at it before you send it to somebody else.
+Secrets and ConfigMaps are not read. Values of environment variables, annotations that are not
+Atoll's, and what looks like a token, a password or a private key are removed, from objects, logs
+and databases. Names and addresses of tenants, namespaces, pods and nodes stay: look at the archive
+before you send it to others.
 
-It ends with status 0 when the archive is written, and with 2 when it is not.`,
+Exit status: 0 the archive is written, however much is missing; 2 it is not.`,
 		Example: `  atoll bundle
   atoll bundle -f problem.tar.gz --databases=false`,
 		Args: cobra.NoArgs,

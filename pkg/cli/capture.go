@@ -46,16 +46,18 @@ func captureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture POD...",
 		Short: "Write the packets of pods to a file, or to Wireshark",
-		Long: `Takes copies of the packets that cross an interface of one or several pods (NAMESPACE/NAME), and writes them as pcapng: one file, one interface in it for each pod,
-in order of time. Nothing has to be in the pods' images, and nothing is run in the pods. The agents of their nodes capture; the filter runs in their kernels.
+		Long: `Copy the packets that cross an interface of one or several pods (NAMESPACE/NAME, up to 8), and write
+them as pcapng: one file, with one interface for each pod, in order of time. Nothing has to be in the
+pods' images, and nothing runs in the pods: the agents of their nodes capture, and the filter runs in
+the nodes' kernels.
 
-Who may do it hears all that the pods say and are told. It needs the right to create pods/capture in the namespace of each pod, which admin has there, and view
-and edit have not. A kubeconfig is enough: the API inspect.atoll.dev has the agents asked.
+A capture shows everything that the pods send and receive. You need the right to create pods/capture
+in the namespace of each pod, which admin has there, and view and edit do not have.
 
-It goes on until Ctrl-C, --duration, --count or --bytes, and then the file is whole. How many packets fitted the filter, and how many of these the kernel had to drop, is
-said at the end and stands in the file.
+The capture ends with Ctrl-C, --duration, --count or --bytes, or with its pod. The file is whole then.
+It says how many packets matched the filter, and how many of these the kernel had to drop.
 
-It ends with status 0 when all packets are in the file, 1 when some are not, 2 when it could not capture.`,
+Exit status: 0 all packets are in the file; 1 some are not; 2 the command could not capture.`,
 		Example: `  atoll capture red/web-0 -w web.pcapng
   atoll capture red/web-0 red/db-0 --port 5432 --duration 30s -w both.pcapng
   atoll capture red/web-0 --protocol icmp --direction in -w - | wireshark -k -i -`,

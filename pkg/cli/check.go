@@ -35,17 +35,19 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Compare what OVN and the nodes have with what the cluster's objects ask for",
-		Long: `Compiles every Network and pod afresh and names what the northbound database has otherwise, object by object:
-rows, columns, references, annotations and statuses; and whether each pod's port is up on its node. And it asks every
-node's agent whether the ports on OVN's bridge and the portholes there are what they should be. It writes nothing.
+		Long: `Compile every Network and pod afresh, with the controller's own code, and compare the result with
+OVN's databases: rows, columns, references, annotations, statuses, and whether each pod's port is
+up on its node. Also ask every node's agent whether the node has the ports, portholes, rules and
+routes that it should have. The command writes nothing, and does not disturb a running controller.
 
-With --repair the agents of nodes on which something differs put it right. The databases are the controller's, which puts
-them right by itself.
+With --repair, agents repair their nodes. The databases are the controller's, which repairs them by
+itself.
 
-A kubeconfig is enough, with the rights of ClusterRole atoll-check, and to repair those of atoll-repair: the databases and
-the agents are reached by way of the API server. With --nb-address no agent is asked.
+A kubeconfig with ClusterRole atoll-check is enough; --repair also needs atoll-repair. With
+--nb-address no agent is asked.
 
-It ends with status 0 when there is no difference, 1 when there are some, 2 when it could not check, or not every node.`,
+Exit status: 0 no difference; 1 there are differences, or ports that are not up; 2 the command could
+not check, or not every node.`,
 		Example: `  atoll check
   atoll check --repair
   atoll check --nb-address unix:/var/run/ovn/ovnnb_db.sock --sb-address unix:/var/run/ovn/ovnsb_db.sock
@@ -57,7 +59,7 @@ It ends with status 0 when there is no difference, 1 when there are some, 2 when
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as kubectl does)")
 	f.StringVar(&o.nbAddress, "nb-address", "", nbAddressHelp)
 	f.StringVar(&o.sbAddress, "sb-address", "",
-		"servers of the southbound database; with --nb-address alone nobody looks whether ports are up")
+		"servers of the southbound database; with --nb-address alone, the state of ports is not checked")
 	f.StringVar(&o.node, "node", "", "check the interfaces of the pods of this node, in the database of --ovs-db")
 	f.StringVar(&o.ovsAddress, "ovs-db", "unix:/var/run/openvswitch/db.sock", "the node's Open vSwitch database")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table or json")

@@ -30,7 +30,7 @@ type connectivityOptions struct {
 func connectivityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connectivity",
-		Short: "Try by real pods what Networks reach, and what they do not",
+		Short: "Test with real pods what Networks reach, and what they do not",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(connectivityTestCommand(), connectivityCleanCommand())
@@ -41,17 +41,21 @@ func connectivityTestCommand() *cobra.Command {
 	var o connectivityOptions
 	cmd := &cobra.Command{
 		Use:   "test",
-		Short: "Make two Networks of the same addresses, and try every path",
-		Long: `Makes two Networks of the same addresses, atoll-connectivity-red and atoll-connectivity-blue, four namespaces of such names, and seven small pods, on two nodes
-where there are two. They try every path: pods, Services, names, the Kubernetes API, nodes, faces, node ports, policies, and what must stay apart. Then all of it is removed.
-What an earlier test has left is removed first, so run one at a time.
+		Short: "Make two Networks with the same addresses, and try every path",
+		Long: `Make two Networks with the same addresses (atoll-connectivity-red and atoll-connectivity-blue), four
+namespaces and seven small pods, on two nodes if there are two. Try every path: pods, Services,
+names, the Kubernetes API, nodes, faces, node ports, policies, and what must stay apart. Then remove
+all of it. What an earlier test left is removed first, so run one test at a time.
 
-A path counts as open when the very pod answers that should, and as shut when nobody answers. Pods are asked by exec through the API server, which
-needs none of their networks. They run atoll-probe of the image that the agents run, without any right.
+A path is open when exactly the right pod answers, and shut when nobody answers within four seconds.
+The test asks pods by exec through the API server, which needs none of their networks. The pods run
+atoll-probe from the image of the agents, have no rights, and meet the Pod Security level restricted.
 
-It takes rights to make Networks, namespaces, pods, Services and policies, and to exec in pods.
+You need the rights to make and delete Networks, namespaces, pods, Services and NetworkPolicies, and
+to exec in pods.
 
-It ends with status 0 when all paths are as expected, 1 when one is not, 2 when it could not test.`,
+Exit status: 0 every path that was tried is as expected; 1 a path is not, or a node has no network;
+2 the command could not test, or could not remove what it made.`,
 		Example: `  atoll connectivity test
   atoll connectivity test --external www.example.com:443
   atoll connectivity test --keep -o json`,
@@ -76,7 +80,7 @@ func connectivityCleanCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove what a connectivity test has left",
+		Short: "Remove what a connectivity test left",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := connectivity.Connect(kubeconfig)

@@ -67,14 +67,16 @@ func databaseCommand(name, adjective, database, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [--write] [--kubeconfig FILE] ARGS...",
 		Short: fmt.Sprintf("Run ovn-%s on OVN's %s database, by way of the API server", name, adjective),
-		Long: fmt.Sprintf(`Runs the program ovn-%s, which must be installed here, with ARGS, on the server that leads OVN's %s database. It is reached by way of the API
-server: a kubeconfig is enough.
+		Long: fmt.Sprintf(`Run ovn-%s, which must be installed on this machine, with ARGS, on the server that leads OVN's
+%s database. The API server connects it: a kubeconfig is enough.
 
-What is said by ovn-%s can only read, for which ClusterRole atoll-check has the right. --write asks for a connection that writes, which takes
-ClusterRole atoll-database-admin: whoever may write may undo every wall between tenants. What Atoll owns is put back within moments.
+The connection only reads, for which ClusterRole atoll-check has the right. With --write it writes,
+too, which takes ClusterRole atoll-database-admin: whoever writes may undo every separation of
+tenants. What Atoll owns is put back within moments.
 
-The flags of this command come first; from the first one on that it does not know, all are for ovn-%s. It ends with the status of ovn-%s, or 2 when it could not be run.`,
-			name, adjective, name, name, name),
+The flags of this command come first. From the first argument on that is none of them, all are for
+ovn-%s. Exit status: that of ovn-%s; 2 if it could not be run.`,
+			name, adjective, name, name),
 		Example: example,
 		// Most flags are not ours.
 		DisableFlagParsing: true,

@@ -39,25 +39,29 @@ func explainCommand() *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use:   "explain FROM TO",
-		Short: "Say the whole way between two ends, and the first thing that stops it",
-		Long: `Follows the first packet of a connection the whole way, and the answer: the name that is looked up, the load balancer, the switch and the
-router, compatibility of Networks, policies at either end, portholes, and what a Network may reach past itself. Where it is stopped,
-it names the first thing that stops it, and what to change.
+		Short: "Follow a packet from one end to the other, and name the first thing that stops it",
+		Long: `Follow the first packet of a connection, and the answer: name, load balancer, switch, router,
+compatibility of Networks, policies at both ends, portholes, and what a Network may reach outside
+itself. Name the first thing that stops the packet, and what to change. A Service is followed to
+each of its endpoints.
 
-FROM is a pod (NAMESPACE/NAME), node/NAME, an address, or outside. TO is any of these, svc/NAMESPACE/NAME, or a name that the DNS knows.
-An address that is dialled is what it means to the sender, unless --network says whose it is.
+FROM is a pod (NAMESPACE/NAME), node/NAME, an address, or outside. TO is one of these,
+svc/NAMESPACE/NAME, or a name that the sending pod's resolver finds. An address means what it means
+to the sender, unless --network names its Network.
 
-It says what the rows of the northbound database do, and where they differ from what the cluster's objects ask for. It writes nothing, and sends nothing.
+The answer follows from the rows that OVN's northbound database has now. Where these differ from what
+the cluster's objects ask for, it says so. The command writes nothing and sends nothing.
 
-With --send it proves it: the agent of FROM's node, which must be a pod's, sends a real packet to each address that is dialled, marked so that it is known again
-whatever becomes of its addresses, and the agents of the nodes on the way say where it is seen, and its answer. It needs the right to create
-pods/ping in the namespace of FROM, too, which edit and admin have there.
+--send proves the answer: the agent of FROM's node sends a real, marked packet to each address, and
+the agents of the nodes on the path report where they see it and its answer. FROM must be a pod, and
+you need the right to create pods/ping in its namespace, which edit and admin have there.
 
-A kubeconfig is enough: the API inspect.atoll.dev answers. Who may ask about some namespaces alone is told of others whether the packet gets there, and
-nothing else. Where nobody answers, it says what Kubernetes tells of the pods at the ends.
+A kubeconfig is enough. If you may ask about some namespaces only, you learn of others whether the
+packet arrives, and nothing else. If the API inspect.atoll.dev does not answer, the command shows what
+Kubernetes knows of the pods at the ends.
 
-It ends with status 0 when the packet arrives on every way that it may take, 1 when it is stopped on one, 2 when it cannot tell. With
---send also 3 when the packet did not go as explained.`,
+Exit status: 0 the packet arrives on every path that it may take; 1 it is stopped on one; 2 the
+command could not tell; 3 with --send, a packet did not go as explained.`,
 		Example: `  atoll explain red/web-0 red/db-0 --port 5432
   atoll explain red/web-0 db.red.svc --port 5432
   atoll explain blue/web-0 svc/red/db --port 5432 -o wide
@@ -75,10 +79,10 @@ It ends with status 0 when the packet arrives on every way that it may take, 1 w
 	f.StringVar(&o.nbAddress, "nb-address", "",
 		"read this northbound database itself (servers separated by commas), and do not ask the API inspect.atoll.dev")
 	f.StringVar(&o.sbAddress, "sb-address", "",
-		"with --nb-address: servers of the southbound database; without any nobody looks whether ports are up")
-	f.BoolVar(&o.raw, "raw", false, "show the rows underneath, too; by the API it needs every right")
+		"with --nb-address: servers of the southbound database; without, the state of ports is not checked")
+	f.BoolVar(&o.raw, "raw", false, "show the rows underneath, too; by the API this takes create on explanations/raw, in the whole cluster")
 	f.BoolVar(&o.send, "send", false, "prove it by a real packet, and show where it is seen")
-	f.StringVar(&o.network, "network", "", "in which Network an address is")
+	f.StringVar(&o.network, "network", "", "the Network of an address")
 	f.Uint16Var(&o.port, "port", 0, "port that is dialled")
 	f.StringVar(&o.protocol, "protocol", string(model.TCP), "tcp, udp, sctp or icmp")
 	f.StringVarP(&o.output, "output", "o", formatTable, "table, wide, json or yaml")

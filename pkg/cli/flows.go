@@ -33,21 +33,23 @@ type flowsOptions struct {
 }
 
 const flowsLong = `
-Who may ask is Kubernetes' RBAC: a Tenant's admin for his Networks, who may view a namespace for what policies decided at its pods, and atoll-inspector for all. Of the
-other end he learns the address, and the name only where he may see whose it is.
+A Tenant's admin sees the tenant's Networks. Whoever may view a namespace sees what policies decided at
+its pods. ClusterRole atoll-inspector sees all. Of the other end you learn the address; you learn the
+name only where you may see whose it is.
 
-Nodes sample what policies decide and keep an hour of it, where the AtollConfig has flows.sampling: On. Pods that no policy selects have no flows, and a connection is
-counted when it begins.
+Nodes sample what policies decide, and keep an hour of it, if the AtollConfig has flows.sampling: On.
+Pods that no policy selects have no flows. A connection counts when it begins.
 
-It ends with status 0 when all is told, also when there is nothing, 1 when something is missing, which it names, 2 when it cannot ask or no
-node tells anything.`
+Exit status: 0 all flows are listed, or there are none; 1 something is missing, and is named; 2 the
+command could not ask, no node answered, or sampling is off.`
 
 func flowsCommand() *cobra.Command {
 	return newFlowsCommand(&cobra.Command{
 		Use:   "flows [NETWORK]",
-		Short: "Say who talks to whom, what policies decide about it, and which",
-		Long: `Says who talked to whom: when it was last, in which Network, from whom to whom, on which port, whether it was let through, by which policy, and how often.
-NETWORK chooses a Network, -n the pods of a namespace; without both it is all that you may see.
+		Short: "List who talks to whom, and which policy decided",
+		Long: `List who talked to whom: when last, in which Network, from whom to whom, on which port, whether it was
+let through, by which policy, and how often. NETWORK chooses a Network, and -n the pods of a
+namespace; without both, all that you may see.
 ` + flowsLong,
 		Example: `  atoll flows red
   atoll flows red --since 1h -o wide
@@ -58,10 +60,10 @@ NETWORK chooses a Network, -n the pods of a namespace; without both it is all th
 func dropsCommand() *cobra.Command {
 	return newFlowsCommand(&cobra.Command{
 		Use:   "drops [NETWORK]",
-		Short: "Say what policies stopped, and which",
-		Long: `Says what did not get through: as atoll flows, and only what was dropped or rejected.
+		Short: "List what policies stopped, and which policy",
+		Long: `List what did not get through: as atoll flows, but only what was dropped or rejected.
 ` + flowsLong,
-		Example: `  atoll drops red
+		Example: `  atoll drops red --since 1h -o wide
   atoll drops -n red --follow`,
 	}, true)
 }

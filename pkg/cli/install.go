@@ -40,10 +40,12 @@ func installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Install Atoll in a cluster",
-		Long: `Applies Atoll's manifests in the order that they need, waits until programs and nodes are ready, and says what it waits for.
-Before it writes anything it makes the checks of atoll preflight. It may be called again: what is there already stays.
+		Long: `Apply Atoll's manifests in the right order, wait until programs and nodes are ready, and say what the
+command waits for. Before it writes, it makes the checks of atoll preflight. It may be called again:
+it changes what differs.
 
-It ends with status 0 when all is ready, 1 when a check refuses, 2 when something failed or took longer than --timeout.`,
+Exit status: 0 all is ready; 1 a check refuses, and nothing was written; 2 something failed or took
+longer than --timeout.`,
 		Example: `  atoll install --node-cidrs 192.0.2.0/24
   atoll install --overlay existing-ovn --dry-run
   atoll install -k my/kustomization
@@ -62,11 +64,15 @@ func upgradeCommand() *cobra.Command {
 	o := &installOptions{}
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Bring Atoll to this program's version",
-		Long: `Does what atoll install does, and replaces programs one after another: the members of OVN's databases one by one, the controller, then
-the nodes' programs, a few nodes at a time. Each is waited for before the next. What is set in the cluster's AtollConfig stays.
+		Short: "Upgrade Atoll to this program's version",
+		Long: `Do what atoll install does, and replace programs one after another: the members of OVN's databases
+one by one, the controller, then the nodes' programs, a few nodes at a time. Each must be ready before
+the next. What the cluster's AtollConfig has stays.
 
-It refuses when Atoll is not installed, and steps that are not supported: to an older version, and over more than one minor version.`,
+The command refuses if Atoll is not installed, and refuses steps that are not supported: to an older
+version, and over more than one minor version.
+
+Exit status: as atoll install.`,
 		Example: `  atoll upgrade
   atoll upgrade -k my/kustomization`,
 		Args: cobra.NoArgs,

@@ -22,9 +22,10 @@ func ipamCommand() *cobra.Command {
 	var o asked
 	cmd := &cobra.Command{
 		Use:   "ipam [NETWORK]",
-		Short: "Say which addresses there are, how many are used and by what; of a Network also who holds which",
-		Long: `Lists ranges of addresses: of each Network that you may get its subnets, and the virtual addresses of its Services and Gateways; and of the
-cluster the faces of pods. Of a Network, or of ` + api.ClusterPools + `, it also says who holds which address.`,
+		Short: "List ranges of addresses and how many are used; for one Network also who holds which address",
+		Long: `List ranges of addresses: the subnets of each Network that you may get, the virtual addresses of its
+Services and Gateways, and the cluster's faces. With a NETWORK, or system:cluster for the faces, also
+list who holds which address.`,
 		Example: `  atoll ipam
   atoll ipam red
   atoll ipam ` + api.ClusterPools + `
@@ -159,21 +160,23 @@ func ipamCheckCommand() *cobra.Command {
 	var o ipamCheckOptions
 	cmd := &cobra.Command{
 		Use:   "check [NETWORK]",
-		Short: "Find addresses that nobody lives at, that two have, or that are of no range; and ranges that overlap",
-		Long: `Looks at the addresses of a Network, or of all that you may get, as they are written on pods, nodes, Services, Gateways and Networks, and as OVN's
-ports have them. It finds
+		Short: "Find addresses that leak, that two objects have, or that are in no range; and ranges that overlap",
+		Long: `Compare the addresses written on pods, nodes, Services, Gateways and Networks with each other and
+with OVN's ports: of one Network, or of all that you may get. The findings:
 
-  Leak         an address that nobody who lives has
-  Duplicate    an address that two have in one Network, or a face that two have. The same address in two Networks is none
-  OutOfRange   an address that is in none of the ranges that it could be of
-  PortDiffers  a port in OVN with other addresses than its pod or node
-  Overlap      ranges that overlap and must not
+    Leak         nothing that exists has the address
+    Duplicate    two objects have the address in one Network, or have one face
+    OutOfRange   the address is in none of its ranges
+    PortDiffers  OVN's port has other addresses than its pod or node
+    Overlap      ranges overlap that must not
 
-and names the object and what to do. What is found must last for --settle. It writes nothing.
+Each finding names the object and says what to do. A finding counts only if it lasts for --settle.
+The command writes nothing. The same address in two Networks is no finding.
 
-It ends with status 0 when nothing is wrong, 1 when something is, 2 when it could not look at all.`,
+Exit status: 0 nothing is wrong; 1 there are findings; 2 the command could not look, or found nothing
+and did not see everything.`,
 		Example: `  atoll ipam check
-  atoll ipam check red -o json`,
+  atoll ipam check red`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runIPAMCheck(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())

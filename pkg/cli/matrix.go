@@ -39,21 +39,23 @@ func matrixCommand() *cobra.Command {
 	var o matrixOptions
 	cmd := &cobra.Command{
 		Use:   "matrix [NETWORK [NETWORK]]",
-		Short: "Send packets between the pods of a Network, of two, or of a tenant, beside what is expected",
-		Long: `Sends real packets from each pod to each other, of a Network, of two Networks, or of all Networks of a tenant, and puts beside what became of them what
-is expected: what atoll explain says of the same path. Packets are sent as by atoll ping: nothing has to be in the pods' images.
+		Short: "Send packets between all pods of Networks, and compare with what is expected",
+		Long: `Send real packets from each pod to each other pod: of one Network, of two, or of all Networks of a
+tenant. Compare what happens with what atoll explain expects of the same path. Packets are sent as by
+atoll ping: nothing has to be in the pods' images.
 
-Of each Network at most --pods-per pods are taken: one of each namespace on each node, then more of each. What is left out is said. A path that is not as
-expected is tried twice more before it is told, so that what is on its way is not. A path that could not be tried has a note with the reason.
+At most --pods-per pods of each Network take part: one of each namespace on each node, then more of
+each; 40 in all. The command says how many it left out. A path that is not as expected is tried twice
+more before it is reported. A path that could not be tried has a note with the reason.
 
-A kubeconfig is enough: the API inspect.atoll.dev has the agents asked. It needs the right to create pods/ping in the pods' namespaces, which edit and admin
-have there.
+A kubeconfig is enough. You need the right to create pods/ping in the pods' namespaces, which edit
+and admin have there.
 
-It ends with status 0 when every path is as expected, 1 when one is not, 2 when it could not try them, or not all.`,
+Exit status: 0 every path is as expected; 1 one is not; 2 not all paths could be tried.`,
 		Example: `  atoll matrix red
   atoll matrix red blue
   atoll matrix red --port 8080 -o wide
-  atoll matrix --tenant acme --pods-per 2`,
+  atoll matrix --tenant acme --pods-per 1`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runMatrix(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -19,7 +19,7 @@ func networksCommand() *cobra.Command {
 	var o asked
 	cmd := &cobra.Command{
 		Use:   "networks",
-		Short: "List the Networks that you may get, with their ranges and what of them is in use",
+		Short: "List the Networks that you may get, with their ranges and free addresses",
 		Example: `  atoll networks
   atoll networks -o wide`,
 		Args: cobra.NoArgs,
@@ -105,7 +105,7 @@ func networkCommand() *cobra.Command {
 	var o asked
 	cmd := &cobra.Command{
 		Use:   "network NAME",
-		Short: "Say what a Network is made of: ranges, peers, nodes, Services, policies, and its rows in OVN",
+		Short: "Show what a Network consists of: ranges, peers, nodes, Services, policies, and rows in OVN",
 		Example: `  atoll network red
   atoll network red -o yaml`,
 		Args: cobra.ExactArgs(1),

@@ -16,7 +16,7 @@ import (
 )
 
 func nodeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Shut out a node that somebody has taken over, and admit it again"}
+	cmd := &cobra.Command{Use: "node", Short: "Shut out a node that an attacker has taken over, and admit it again"}
 	cmd.AddCommand(shutOutCommand(), admitCommand())
 	return cmd
 }
@@ -35,19 +35,29 @@ func shutOutCommand() *cobra.Command {
 	var o shutOutOptions
 	cmd := &cobra.Command{
 		Use:   "shut-out [NODE]",
-		Short: "Take everything from a node that somebody has taken over",
-		Long: `Takes from a node what Atoll and Kubernetes have given it, in this order: it is listed in ConfigMap ` + shutout.Name + `, so that whoever has its
-credentials gets nothing anew; the authorities that have signed for it are made anew, and all other nodes get certificates of these; its Node and its pods are deleted, and
-their tokens with them; and its chassis goes, with other nodes' tunnels to it. If it has a member of OVN's databases, that is removed, too, and the members' authority
-is made anew. The databases' servers start anew then, which ends open connections.
+		Short: "Take everything from a node that an attacker has taken over",
+		Long: `Take from a node what Atoll and Kubernetes gave it, in this order:
 
-Pods of other nodes go on. For about a minute new pods wait, and the node's own pods are made anew elsewhere by their controllers.
+1. List it in ConfigMap ` + shutout.Name + `: whoever has its credentials gets nothing new.
+2. Renew the authorities that signed for it. All other nodes get new certificates.
+3. Delete its Node and its pods, which ends the pods' tokens.
+4. Delete its chassis: other nodes remove their tunnels to it.
 
-If admission policy ` + shutout.Name + ` (dist/admission) is missing or does not deny, it refuses: the node's kubelet would register it anew. --` + withoutPolicy + ` does the rest.
+If it has a member of OVN's databases, remove the member and renew the members' authority. Then the
+databases' servers restart, which ends open connections.
 
-Without --yes it says what it would do, and what whoever has the node has had. Without NODE it lists the nodes that are shut out. When it is interrupted, call it again: it goes on.
+Pods of other nodes go on. New pods wait for about a minute. Controllers make the node's pods anew on
+other nodes.
 
-It takes the rights of a cluster's admin. It ends with status 0 when the node has nothing any more, 2 when something failed, took longer than --timeout, or was not confirmed.`,
+The command refuses if admission policy ` + shutout.Name + ` (dist/admission) is missing or does not
+deny: the node's kubelet would register it anew. --` + withoutPolicy + ` does the rest anyway.
+
+Without --yes the command says what it would do, which Secrets the node could read, and which
+bootstrap tokens the cluster has. Without NODE it lists the nodes that are shut out. If it is
+interrupted, call it again: it goes on.
+
+You need a cluster admin's rights. Exit status: 0 the node has nothing any more; 2 something failed,
+took longer than --timeout, or was not confirmed.`,
 		Example: `  atoll node shut-out
   atoll node shut-out n3
   atoll node shut-out n3 --yes`,
@@ -79,14 +89,18 @@ func admitCommand() *cobra.Command {
 	var o admitOptions
 	cmd := &cobra.Command{
 		Use:   "admit NODE",
-		Short: "Let a node of a name that was shut out come back",
-		Long: `Takes a node off the list of those that are shut out. A machine that was made anew does not need it under another name: that is the safe way.
+		Short: "Let a node come back whose name was shut out",
+		Long: `Remove a node from the list of those that are shut out. The safe way needs no admit: set the machine
+up anew under another name.
 
-Kubernetes takes no kubelet's certificate back before it ends, a year after it was made at most, if nobody has said otherwise (kube-controller-manager, --cluster-signing-duration). New
-credentials on the machine take nothing from old ones. So whoever has the old ones has the node again as soon as its name is admitted: tokens of its pods, their Secrets, and certificates.
+Kubernetes does not revoke a kubelet's certificate. It ends by itself, at most a year after it was
+made unless kube-controller-manager has another --cluster-signing-duration. New credentials on the
+machine do not end old ones. So whoever has the old ones has the node again when its name is
+admitted: its pods' tokens, their Secrets, and certificates.
 
-Before a year has passed since the node was shut out it therefore refuses, unless --` + credentialsHaveEnded + ` says that the old credentials are worth nothing: the cluster has
-another CA for its clients, or all kubelet's certificates of that name have ended. A name that was admitted is served as any other: its kubelet registers the node when it starts anew.`,
+So the command refuses for a year after the shut-out. --` + credentialsHaveEnded + ` says that the old
+credentials are worth nothing: the cluster has another CA for its clients, or all kubelet certificates
+of that name have ended. The kubelet of an admitted node registers it when the kubelet restarts.`,
 		Example: `  atoll node admit n3
   atoll node admit n3 --` + credentialsHaveEnded,
 		Args: cobra.ExactArgs(1),

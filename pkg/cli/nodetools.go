@@ -30,8 +30,9 @@ func (o *nodeOptions) flags(f *pflag.FlagSet) {
 }
 
 // nodeRights says what it takes; it is part of each command's help.
-const nodeRights = `Who reads a node sees what all tenants' pods on it do: ClusterRole atoll-node-reader has the right, and no tenant's admin. --write asks for a connection that writes, which takes
-ClusterRole atoll-node-admin.`
+const nodeRights = `Whoever reads a node sees what all tenants' pods on it do. ClusterRole atoll-node-reader has the right,
+and no tenant's admin. With --write the connection writes, too, which takes ClusterRole
+atoll-node-admin.`
 
 // on says which socket of the node is meant.
 func (o nodeOptions) on(ctx context.Context, socket, bridge string) (connect.TunnelQuery, error) {

@@ -33,23 +33,22 @@ func ofctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ofctl (--node NODE | --pod POD [--all]) [--write] [-o FORMAT] [--kubeconfig FILE] COMMAND BRIDGE ARGS...",
 		Short: "Run ovs-ofctl on a bridge of a node, by way of the API server",
-		Long: `Runs the program ovs-ofctl, which must be installed here, on a bridge of a node's Open vSwitch: br-int is OVN's. It is reached by way of the API server and the node's
-atoll-agent: a kubeconfig is enough. What is said by ovs-ofctl can only ask for what the bridge has: flows, ports, groups, meters, tables.
+		Long: `Run ovs-ofctl, which must be installed on this machine, on a bridge of a node's Open vSwitch; br-int
+is OVN's. The API server and the node's atoll-agent connect it: a kubeconfig is enough. The connection
+only reads flows, ports, groups, meters and tables.
 
 ` + nodeRights + ` ovn-controller does not put back what others write into its bridge.
 
-With --pod, dump-flows, dump-ports and dump-ports-desc print what concerns the pod, and standard error says what was kept; --all prints all of the bridge, as --node does, and as all other commands do. The
-ports are all that the pod has on the bridge, by its UID. Of flows these are kept:
-  - those that match one of its ports (in_port), or whose actions output to one;
-  - those of its logical switch (metadata) that name no port of it (reg14, by which packets come in; reg15, by which they go out), name the pod's, or are for a multicast group.
-What is not: flows for other ports of the switch, the same switch's flows of routers and of other switches behind them, tunnels, and those that match no logical switch. How a packet goes on there is
-answered by: atoll explain.
+With --pod, dump-flows, dump-ports and dump-ports-desc print what concerns the pod, and standard error
+says what was kept. --all prints all of the bridge, as --node does, and as all other commands do.
 
-"-o table", wide or json prints what dump-flows and dump-ports tell as a table, or for programs. table cuts what is long.
+"-o table", wide or json prints dump-flows and dump-ports as a table, or for programs. A table cuts
+long cells.
 
-The flags of this command come first; from the first one on that it does not know, all are for ovs-ofctl. It ends with the status of ovs-ofctl, or 2 when it could not be run.`,
+The flags of this command come first. From the first argument on that is none of them, all are for
+ovs-ofctl. Exit status: that of ovs-ofctl; 2 if it could not be run.`,
 		Example: `  atoll ofctl --node n1 dump-flows br-int table=0
-  atoll ofctl --pod red/web-0 -o wide dump-flows br-int metadata=0x3
+  atoll ofctl --pod red/web-0 -o wide dump-flows br-int
   atoll ofctl --node n1 show br-int`,
 		// Most flags are not ours.
 		DisableFlagParsing: true,

@@ -32,16 +32,20 @@ func rebuildCommand() *cobra.Command {
 	var o rebuildOptions
 	cmd := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make OVN's databases anew, after their files are lost",
-		Long: `Makes databases anew whose members have all lost their files. The northbound database is compiled from the cluster's objects, and ovn-northd makes the
-southbound one of it, so that nothing is lost but time. Without --yes it says what it would do.
+		Short: "Rebuild OVN's databases after their files are lost",
+		Long: `Rebuild databases whose members have all lost their files. The controller compiles the northbound
+database from the cluster's objects, and ovn-northd makes the southbound one from it: nothing is lost
+but time. Without --yes the command says what it would do.
 
-It writes one thing: in ConfigMap ` + central.RecordName + ` it gives up the clusters' ids, which stay listed there. Members then make other clusters, once; files of the old ones that
-turn up are moved aside, and never deleted. Nodes keep the flows that they have until the southbound database is complete: running pods go on, and new pods wait.
+It writes one thing: in ConfigMap atoll-ovn it gives up the ids of the old clusters, which stay listed
+there. Members then make new clusters, once. Files of the old ones that turn up are moved aside, never
+deleted. Nodes keep their flows until the southbound database is complete: running pods go on, and new
+pods wait.
 
-It needs nothing but the Kubernetes API. When it is interrupted, the rebuild goes on by itself; calling it again waits for the rest.
+The command needs the Kubernetes API only. If it is interrupted, the rebuild goes on by itself; call
+it again to wait for the rest.
 
-It ends with status 0 when all is back, 2 when it could not do its work, or when nothing was to do.`,
+Exit status: 0 all is back; 2 it failed, or there was nothing to do.`,
 		Example: `  atoll ovn rebuild
   atoll ovn rebuild --yes`,
 		Args: cobra.NoArgs,

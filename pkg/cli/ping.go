@@ -45,21 +45,23 @@ func pingCommand() *cobra.Command {
 	var o pingOptions
 	cmd := &cobra.Command{
 		Use:   "ping FROM TO",
-		Short: "Send packets from a pod, and say which are answered",
-		Long: `Sends real packets out of the network namespace of the pod FROM, as the pod itself would, and says which are answered, how soon, and why not. Nothing has to
-be in the pod's image, and nothing is run in the pod. The agent of its node sends: echo requests of ICMP; with --port it makes connections of TCP, which
-it closes at once; with --udp it sends datagrams, and any that comes back is an answer.
+		Short: "Send packets from a pod, and show which are answered",
+		Long: `Send real packets out of the network namespace of the pod FROM, as the pod itself would, and show
+which are answered, how soon, and why not. Nothing has to be in the pod's image, and nothing runs in
+the pod: the agent of its node sends. Packets are ICMP echo requests; with --port TCP connections,
+closed at once; with --port and --udp datagrams, for which any datagram that comes back is an answer.
 
-FROM is a pod (NAMESPACE/NAME). TO is another, svc/NAMESPACE/NAME, node/NAME, an address, or a name that the cluster's DNS knows. Each address by which the
-pod would dial it is pinged: its own within a Network, its face from another one.
+FROM is a pod (NAMESPACE/NAME). TO is another pod, svc/NAMESPACE/NAME, node/NAME, an address, or a
+name of the cluster's DNS. Each address by which the pod would dial it is pinged, at the same time:
+own addresses within a Network, faces from another.
 
-A kubeconfig is enough: the API inspect.atoll.dev has the agent asked. It needs the right to create pods/ping in the namespace of FROM, which edit and
-admin have there.
+A kubeconfig is enough. You need the right to create pods/ping in the namespace of FROM, which edit
+and admin have there.
 
-It ends with status 0 when every packet is answered, 1 when one is not, 2 when it cannot ask.`,
+Exit status: 0 every packet is answered; 1 one is not; 2 the command could not ask.`,
 		Example: `  atoll ping red/web-0 red/db-0
-  atoll ping red/web-0 red/db-0 --port 5432
-  atoll ping red/web-0 svc/red/db --port 5432 --count 20 --interval 200ms
+  atoll ping red/web-0 red/db-0 --port 8080
+  atoll ping red/web-0 svc/red/web --port 80 --count 10 --interval 200ms
   atoll ping red/web-0 10.0.0.9 --size 1400`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -99,12 +99,13 @@ func podCommand() *cobra.Command {
 	var o asked
 	cmd := &cobra.Command{
 		Use:   "pod NAMESPACE/NAME",
-		Short: "Look at one pod through every layer, and say what is missing and why",
-		Long: `Goes through what a pod's network is made of, in the order in which it comes to be: the pod itself, its Network, its address, its face, its rows
-in OVN's databases, its node; and names the policies that select it and the Services that have it as an endpoint. What is missing is marked, with the
-reason and what to do.
+		Short: "Show one pod in every layer, and what is missing and why",
+		Long: `Show everything that a pod's network consists of, in the order in which it is made: the pod, its
+Network, its address, its face, its rows in OVN's databases, its node. Then name the policies that
+select the pod, and the Services that have it as an endpoint. What is missing is marked, with the
+reason and what to do; a layer that could not be read has a question mark.
 
-It ends with status 0 when nothing is missing, 1 when something is, 2 when it cannot tell.`,
+Exit status: 0 nothing is missing; 1 something is missing; 2 the command could not tell.`,
 		Example: `  atoll pod red/web-0`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

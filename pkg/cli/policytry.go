@@ -35,23 +35,26 @@ func tryCommand() *cobra.Command {
 	var o tryOptions
 	cmd := &cobra.Command{
 		Use:   "try",
-		Short: "Say what a policy would change, without applying it",
-		Long: `Says which pairs of pods, and of pods and what is around them, would go from allowed to denied or the other way, on which ports, and what decides
-before and after. Nothing is applied: the API server is asked to create or update the policies as a dry run, with your own rights, and the rows of OVN that
-the controller would make are compared with those that it makes now.
+		Short: "Show what a policy would change, without applying it",
+		Long: `List the pairs of pods, and of pods and other ends, that would go from allowed to denied or the other
+way, on which ports, and what decides before and after. Nothing is applied: the API server checks the
+policies in a dry run, with your rights, and the rows that the controller would make are compared
+with those that it makes now.
 
-A file has NetworkPolicies and ClusterNetworkPolicies, in one or several documents. One that exists is compared as it would be. --delete names
-policies that would be gone: NAME or NAMESPACE/NAME of a NetworkPolicy, ClusterNetworkPolicy/NAME.
+A file has NetworkPolicies and ClusterNetworkPolicies, in one or several documents. A policy that
+exists is compared as it would be. --delete names policies that would be gone.
 
-Pods that no policy tells apart are one line. What goes to a Service is judged by the endpoint that it leads to. Whether a Network has a way to what is outside, and
-whether the pods listen, policies do not decide: atoll explain says it.
+Pods that no policy tells apart are one line. A packet to a Service is judged by its endpoint.
+Policies do not decide whether a Network has a way out, nor whether a pod listens: ask atoll explain.
 
-A kubeconfig is enough: the API inspect.atoll.dev answers. Who may create policies in a namespace may try them there; pods of namespaces that he may not ask
-about are not compared. Where nobody answers, it compares itself, by what you may list, and says so.
+A kubeconfig is enough. If you may create policies in a namespace, you may try them there; pods of
+namespaces that you may not ask about are not compared. If the API inspect.atoll.dev does not answer,
+the command compares by itself, from what you may list, and says so.
 
-Where the cluster samples flows, it says, too, which of the last hour the policies would have stopped or newly let through, as far as you may see them (atoll flows).
+Where the cluster samples flows, a second table lists which flows of the last hour the policies would
+have stopped or newly allowed, as far as you may see them.
 
-It ends with status 0 when nothing would change, 1 when something would, 2 when it cannot tell.`,
+Exit status: 0 nothing would change; 1 something would; 2 the command could not tell.`,
 		Example: `  atoll policy try -f policy.yaml
   atoll policy try -f policy.yaml -n red -o wide
   atoll policy try --delete db-from-web -n red

@@ -17,10 +17,12 @@ func preflightCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Check whether Atoll can be installed in a cluster",
-		Long: `Looks at what the API server tells of the cluster, and of its nodes, with the same flags as atoll install. It writes nothing. What is to
-be seen on a node alone (the kernel's module, the runtime's NRI socket, MTUs) the node's programs check when they start, and say in their logs.
+		Long: `Check whether Atoll can be installed, from what the API server knows of the cluster and its nodes.
+The flags are those of atoll install. The command writes nothing. What only a node knows (the kernel's
+module, the runtime's NRI socket, MTUs) the node's programs check when they start, and log.
 
-It ends with status 0 when nothing speaks against an installation, 1 when a check refuses, 2 when it could not look.`,
+Exit status: 0 nothing speaks against an installation; 1 a check refuses; 2 the command could not
+look.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return preflight(cmd.Context(), o, cmd.OutOrStdout()) },
 	}

@@ -24,13 +24,16 @@ func statusCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether Atoll is well: components, leader, databases, nodes, and what is behind",
-		Long: `Says how Atoll is in the cluster: its Deployments and DaemonSets, the controller that leads, OVN's databases with their servers, certificates, and the nodes;
-then what was asked for and is not there yet, and what is not well.
+		Short: "Show whether Atoll is well: components, leader, databases, nodes, and what is behind",
+		Long: `Show the state of Atoll in the cluster: Deployments and DaemonSets, the controller that leads, OVN's
+databases with their servers, certificates, and nodes. Then list what is not there yet, and each
+problem with what to do.
 
-It asks the API inspect.atoll.dev. Where nobody answers there, it says so, and shows what Kubernetes tells.
+The command asks the API inspect.atoll.dev. If the API does not answer, it says so, and shows what
+Kubernetes itself knows.
 
-It ends with status 0 when all is well, 1 when something is not, 2 when it cannot tell.`,
+Exit status: 0 all is well; 1 there is a problem, or the API does not answer; 2 the command could
+not tell.`,
 		Example: `  atoll status
   atoll status --wait --timeout 5m
   atoll status -o json`,

@@ -32,12 +32,14 @@ func topologyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topology [NAME]",
 		Short: "Draw Networks: subnets, routers, switches, Gateways, peers, and pods by node",
-		Long: fmt.Sprintf(`Draws a Network, or all that you may get: as a tree in the terminal, or as a picture.
+		Long: fmt.Sprintf(`Draw a Network, or all Networks that you may get: as a tree in the terminal, or as a picture.
 
-Of more than %d Networks each is one line with its peers, and those without peers are counted for each tenant, as are those that have the same peers where
-they are many; --all shows each. Between peers, -> is: its pods reach those of the other one; <- the other way; ? not so yet.`, topology.FoldFrom),
+If there are more than %d Networks, each is one line with its peers. Those without peers are counted
+per tenant; so are many that have the same peers. --all shows each. Between peers, -> means that this
+Network's pods reach the other's; <- the other way; ? that it is not so yet.`, topology.FoldFrom),
 		Example: `  atoll topology
   atoll topology red
+  atoll topology -o mermaid
   atoll topology -o svg > networks.svg`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

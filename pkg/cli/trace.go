@@ -31,20 +31,23 @@ func traceCommand() *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
 		Use:   "trace FROM TO",
-		Short: "Say which policy's rule decides about a packet",
-		Long: `Follows the first packet of a connection through the ACLs that the northbound database has: those about what
-its source may send, after load balancing, and those about what its destination may receive.
+		Short: "Show which policy's rule decides about a packet",
+		Long: `Follow the first packet of a connection through the ACLs that the northbound database has now: first
+those about what its source may send, after load balancing, then those about what its destination may
+receive.
 
-FROM and TO are pods (NAMESPACE/NAME) or addresses, at least one of them a pod; TO may be a Service (svc/NAMESPACE/NAME).
-It writes nothing, and sends nothing.
+FROM and TO are pods (NAMESPACE/NAME) or addresses, at least one of them a pod. TO may be a Service
+(svc/NAMESPACE/NAME). The command writes nothing and sends nothing.
 
-A kubeconfig is enough, with the rights of ClusterRole atoll-check: the database is reached by way of the API server.
+A kubeconfig with ClusterRole atoll-check is enough.
 
-It ends with status 0 when the packet passes, 1 when it is dropped, 2 when it could not be followed.`,
+Exit status: 0 the packet passes; 1 it is dropped on at least one path; 2 the command could not
+follow it.`,
 		Example: `  atoll policy trace red/web-0 red/db-0 --port 5432
-  atoll policy trace red/web-0 svc/red/db --port 5432
+  atoll policy trace red/web-0 svc/red/web --port 80
   atoll policy trace red/web-0 1.1.1.1 --port 53 --protocol udp
-  atoll policy trace 192.0.2.7 red/web-0 --port 80`,
+  atoll policy trace 192.0.2.7 red/web-0 --port 80
+  atoll policy trace red/web-0 red/db-0 --protocol icmp`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runTrace(cmd.Context(), o, args[0], args[1], cmd.OutOrStdout())

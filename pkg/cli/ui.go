@@ -28,14 +28,17 @@ func uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show Networks, pods and explanations in a browser, on this machine alone",
-		Long: `Serves a page with a map of Networks, the flows of the last hour on it, a search for names and addresses, and the form of atoll explain. It shows what the other commands print, with
-your own rights: those of the kubeconfig. It writes nothing.
+		Long: `Serve a page with a map of Networks, the flows of the last hour, a search for names and addresses,
+and the form of atoll explain. It shows what the other commands print, with the rights of your
+kubeconfig. It writes nothing to the cluster.
 
-Who may get no Network, but view namespaces (the role view, edit or admin there), is shown the flows of the pods of those: the namespaces that he may list, and those that are named by -n.
+If you may get no Network but may view namespaces (role view, edit or admin), the page shows the
+flows of their pods: of namespaces that you may list, and of those that -n names.
 
-It listens on the loopback interface alone, and prints the address to open. That has a token, and opens the page once, within a minute, for 8 hours, in one browser. After that, go to
-the address without the token, and another one is printed. Whoever opens it, on this machine, sees what you may see; another user of the machine with your browser's cookie does not.
-It ends with Ctrl-C.`,
+The command listens on the loopback interface only, and prints an address with a token. The address
+opens the page once, within a minute, in one browser, for 8 hours. After that, go to the address
+without the token, and the command prints another. Whoever opens it, on this machine, sees what you
+may see; another user of the machine with your browser's cookie does not. End it with Ctrl-C.`,
 		Example: `  atoll ui
   atoll ui -n red -n red-db
   atoll ui --address 127.0.0.1:8080`,

@@ -27,14 +27,17 @@ func uninstallCommand() *cobra.Command {
 	o := uninstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Take Atoll out of a cluster, and off its nodes",
-		Long: `Removes programs, policies, settings, definitions and the namespace atoll-system, and cleans each node: links, ports, routes, rules, files,
-and OVN's databases, if Atoll brought them. From a northbound database of your own it deletes what Atoll wrote there, and nothing that others did.
+		Short: "Remove Atoll from a cluster and its nodes",
+		Long: `Remove programs, policies, settings, definitions and the namespace atoll-system, and clean each node:
+links, ports, routes, rules, files, and OVN's databases if Atoll brought them. In a northbound
+database of your own, delete what Atoll wrote and nothing else.
 
-It refuses while pods have their network from Atoll, or users have Networks or Tenants, and lists them. With --force they go, too: Networks and
-Tenants are deleted, and pods are deleted and made again by their controllers, and start when nodes have a network.
+The command refuses while Atoll connects pods, or users have Networks or Tenants, and lists them. With
+--force it deletes these too. Controllers make the pods anew; they start when the nodes have another
+network plugin.
 
-It ends with status 0 when all is gone, 1 when something hangs on Atoll, 2 when something failed or took longer than --timeout. Called again, it goes on.`,
+Exit status: 0 all is gone; 1 something depends on Atoll; 2 something failed or took longer than
+--timeout. Called again, it goes on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return uninstall(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())

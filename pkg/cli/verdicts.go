@@ -29,14 +29,15 @@ func verdictsCommand() *cobra.Command {
 	var o verdictsOptions
 	cmd := &cobra.Command{
 		Use:   "verdicts",
-		Short: "Say how many packets each policy's rules have admitted and dropped",
-		Long: `Asks the agents of all nodes how many packets the flows of each rule have matched. The agents are asked by way of
-the API server, which takes the right to forward ports of their pods; or those that --agent names.
+		Short: "Count the packets that each policy's rules admitted and dropped",
+		Long: `Ask the agents of all nodes how many packets each rule's flows have matched. The command forwards a
+port to each agent's pod, or asks the agents that --agent names.
 
-A connection counts with each packet that its beginner sends; answers do not count. Isolation is what no policy allows a
-pod that some policy isolates: those policies are named for each pod that it has dropped something of.
+A connection counts with each packet that its beginner sends; answers do not count. "isolation" is
+what no policy allows a pod that a policy selects: those policies are named for each pod that lost
+packets.
 
-It ends with status 0 when all agents have answered, 1 when some have not, which it names, 2 when none has.`,
+Exit status: 0 all agents answered; 1 some did not, and are named; 2 none did.`,
 		Example: `  atoll policy verdicts
   atoll policy verdicts --network red --drops
   atoll policy verdicts --policy red/db-from-web

@@ -24,14 +24,16 @@ func vsctlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vsctl (--node NODE | --pod POD) [--write] [-o FORMAT] [--kubeconfig FILE] ARGS...",
 		Short: "Run ovs-vsctl on a node's Open vSwitch, by way of the API server",
-		Long: `Runs the program ovs-vsctl, which must be installed here, with ARGS, on the database of a node's Open vSwitch. It is reached by way of the API server and the node's
-atoll-agent: a kubeconfig is enough. What is said by ovs-vsctl can only read.
+		Long: `Run ovs-vsctl, which must be installed on this machine, with ARGS, on the database of a node's Open
+vSwitch. The API server and the node's atoll-agent connect it: a kubeconfig is enough. The connection
+only reads.
 
 ` + nodeRights + ` What OVN and Atoll own is put back within moments.
 
-"-o table show", or "-o json show", prints each port with the pod that it is of, and what is wrong with it; no program is needed for that.
+"-o table show" or "-o json show" prints each port with its pod and its error. This needs no program.
 
-The flags of this command come first; from the first one on that it does not know, all are for ovs-vsctl. It ends with the status of ovs-vsctl, or 2 when it could not be run.`,
+The flags of this command come first. From the first argument on that is none of them, all are for
+ovs-vsctl. Exit status: that of ovs-vsctl; 2 if it could not be run.`,
 		Example: `  atoll vsctl --node n1 show
   atoll vsctl --pod red/web-0 -o table show
   atoll vsctl --node n1 --columns=name,error list Interface`,

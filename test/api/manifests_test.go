@@ -50,12 +50,16 @@ func testManifests(t *testing.T, s *apiserver.Server) {
 
 // testDocumentation has the server check the Networks and Tenants that the documentation shows.
 func testDocumentation(t *testing.T, s *apiserver.Server) {
-	page, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte
+	for _, name := range []string{"network", "tenant"} {
+		page, err := os.ReadFile("../../docs/api/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
 	}
 	checked := 0
-	for block := range strings.SplitSeq(string(page), "```yaml\n") {
+	for block := range strings.SplitSeq(string(pages), "```yaml\n") {
 		sample, _, found := strings.Cut(block, "```")
 		if !found || !strings.Contains(sample, "kind: Network") && !strings.Contains(sample, "kind: Tenant") {
 			continue
@@ -70,6 +74,6 @@ func testDocumentation(t *testing.T, s *apiserver.Server) {
 		checked++
 	}
 	if checked < 2 {
-		t.Error("the page shows no Network, or no Tenant")
+		t.Error("the pages show no Network, or no Tenant")
 	}
 }

@@ -27,6 +27,8 @@ type Command struct {
 	Text string
 	// Other is a cluster that the sandbox is not (Mark).
 	Other bool
+	// Help is what a command of atoll says about itself: a test may run it, and none must.
+	Help bool
 }
 
 // programs begin a line that is a command. Lines of a block that begin with something else are what a command prints.
@@ -49,7 +51,7 @@ var (
 func Commands(page, text string) []Command {
 	var found []Command
 	lines := strings.Split(text, "\n")
-	fenced, other, inBlock := false, false, false
+	fenced, other, inBlock, help := false, false, false, false
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
 		trimmed := strings.TrimSpace(line)
@@ -61,6 +63,9 @@ func Commands(page, text string) []Command {
 		switch {
 		case trimmed == Mark:
 			other, inBlock = true, false
+			continue
+		case strings.HasPrefix(trimmed, madeBegin), trimmed == madeEnd:
+			help, inBlock = strings.HasPrefix(trimmed, madeHelp), false
 			continue
 		case trimmed == "":
 			continue
@@ -93,20 +98,19 @@ func Commands(page, text string) []Command {
 			i++
 			command = strings.TrimSuffix(command, `\`) + strings.TrimSpace(lines[i])
 		}
-		found = append(found, Command{Page: page, Text: strings.TrimRight(command, " "), Other: other})
+		found = append(found, Command{Page: page, Text: strings.TrimRight(command, " "), Other: other, Help: help})
 	}
 	return found
 }
 
-// Pages are the files that are for users, below the root of the repository: README.md and docs, but neither docs/design, nor
-// docs/cli, whose pages are what commands say about themselves.
+// Pages are the files that are for users, below the root of the repository: README.md and docs, but not docs/design.
 func Pages(root string) ([]string, error) {
 	pages := []string{"README.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (entry.Name() == "design" || entry.Name() == "cli") {
+		if entry.IsDir() && entry.Name() == "design" {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) == ".md" {

@@ -59,7 +59,7 @@ func TestEachCommandIsClaimed(t *testing.T) {
 				continue
 			}
 			there = append(there, c.Text)
-			if !slices.Contains(claimed, c.Text) {
+			if !c.Help && !slices.Contains(claimed, c.Text) {
 				t.Errorf("%s: no test claims this command; add it to test/docs/commands.yaml, or put %s before its block:\n%s", page, Mark, c.Text)
 			}
 		}
@@ -103,13 +103,31 @@ END
 - in a list:
 
       make demo
+
+<!-- made: help of atoll check -->
+
+`+"```text"+`
+  atoll check --repair
+`+"```"+`
+
+<!-- end -->
+
+<!-- made: output of atoll check -->
+
+`+"```text"+`
+$ atoll check
+`+"```"+`
+
+<!-- end -->
 `)
 	want := []Command{
-		{"a.md", "kubectl get pods", false},
-		{"a.md", "atoll check --x --y", false},
-		{"a.md", "docker build .", true},
-		{"a.md", "kubectl apply -f - <<'END'\nkind: Pod\nEND", false},
-		{"a.md", "make demo", false},
+		{"a.md", "kubectl get pods", false, false},
+		{"a.md", "atoll check --x --y", false, false},
+		{"a.md", "docker build .", true, false},
+		{"a.md", "kubectl apply -f - <<'END'\nkind: Pod\nEND", false, false},
+		{"a.md", "make demo", false, false},
+		{"a.md", "atoll check --repair", false, true},
+		{"a.md", "atoll check", false, false},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

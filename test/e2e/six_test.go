@@ -41,7 +41,7 @@ func TestOnlyIPv6(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One is told by its own object what a container runtime without NRI would not tell it (docs/api.md).
+	// One is told by its own object what a container runtime without NRI would not tell it (docs/api/network.md).
 	told := planPod(ns, "told", "n1")
 	told.Spec.DNSPolicy = corev1.DNSNone
 	told.Spec.DNSConfig = &corev1.PodDNSConfig{

@@ -72,7 +72,7 @@ func TestTenantSeesHisOwn(t *testing.T) {
 		}
 		return nil
 	})
-	// The columns that kubectl shows him, and the one-liner of docs/api.md.
+	// The columns that kubectl shows him, and the one-liner of docs/api/pods.md.
 	shows := func(want []string, args ...string) {
 		t.Helper()
 		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("kubectl get %v", args), func(ctx context.Context) error {
@@ -112,16 +112,16 @@ func TestTenantSeesHisOwn(t *testing.T) {
 	})
 }
 
-// columnsOfDocs is the option by which docs/api.md shows pods' own addresses.
+// columnsOfDocs is the option by which docs/api/pods.md shows pods' own addresses.
 func columnsOfDocs(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(env.Root, "docs/api.md"))
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs/api/pods.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	match := regexp.MustCompile(`kubectl get pods -o (custom-columns=)'([^']+)'`).FindSubmatch(page)
 	if match == nil {
-		t.Fatal("docs/api.md shows no columns")
+		t.Fatal("docs/api/pods.md shows no columns")
 	}
 	return "-o" + string(match[1]) + string(match[2])
 }

@@ -149,7 +149,7 @@ type ranges struct {
 func rangesOf(objects []*unstructured.Unstructured) (r ranges, err error) {
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return isKind(o, "atoll.dev", "AtollConfig") })
 	if at < 0 {
-		return r, errors.New("the kustomization has no AtollConfig: include dist/config, or write one (docs/api.md)")
+		return r, errors.New("the kustomization has no AtollConfig: include dist/config, or write one (docs/api/atollconfig.md)")
 	}
 	return readRanges(objects[at])
 }

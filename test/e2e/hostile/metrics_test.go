@@ -114,7 +114,7 @@ func TestMetricsAreForScrapers(t *testing.T) {
 	granted("no right on the path /metrics", "system:serviceaccount:attackers:default", "atoll-metrics-reader").holds(t, attacks...)
 	direct := spec("infraAccess", "attackers", func(s *v1alpha1.NetworkSpec) { s.InfraAccess = v1alpha1.InfraDirect })
 	direct.holds(t, attack{"a pod dials an agent's metrics", dials(member(t, "attackers/weak"), agent.Addr(), agent.Port(), wire.TCP)})
-	// As docs/install.md has it.
+	// As docs/metrics.md has it.
 	env.Kubectl(t, "create", "clusterrolebinding", "scrapes-atoll", "--clusterrole=atoll-metrics-reader", "--serviceaccount=attackers:default")
 	t.Cleanup(func() {
 		ctx, cancel := cluster.AfterTest()

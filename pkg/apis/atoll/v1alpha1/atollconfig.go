@@ -10,10 +10,11 @@ const ConfigName = "cluster"
 // ConfigValid is the condition of an AtollConfig that says whether its spec is in force.
 const ConfigValid = "Valid"
 
-// AtollConfig holds the settings of the cluster: what Atoll's programs cannot find out by themselves. There is one, named cluster.
+// AtollConfig holds the settings of the cluster: what Atoll cannot find out by itself. A cluster has one, named
+// cluster.
 //
-// The controller judges it. What it accepts is in force, and stands in status.active; what it refuses changes nothing, and the condition
-// Valid says why. The programs read status.active, and follow it while they run.
+// The controller judges each spec. One that is valid is in force, and is copied to status.active, which all programs
+// follow while they run. One that is not valid changes nothing, and the condition Valid says why.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=atollconfigs,singular=atollconfig,shortName=acfg
@@ -32,12 +33,12 @@ type AtollConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The settings that are wanted.
+	// The settings.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Spec AtollConfigSpec `json:"spec"`
-	// What became of them.
+	// What the controller made of them.
 	//
 	// +optional
 	Status AtollConfigStatus `json:"status,omitempty"`
@@ -70,8 +71,9 @@ type AtollConfigSpec struct {
 	// +kubebuilder:default="10.128.0.0/14"
 	DefaultSubnet CIDR `json:"defaultSubnet"`
 
-	// The ranges of faces, the addresses by which Kubernetes knows the pods of Networks: at most one per IP family, used by nothing else.
-	// Each node gets blocks of 512. None: pods have no faces. They cannot change once they are in force.
+	// The ranges of faces, the addresses by which Kubernetes knows the pods of vpc Networks: at most one per IP
+	// family, and used by nothing else. Each node gets a block of 512 of each. []: pods have no faces. They cannot
+	// change once they are in force.
 	//
 	// +optional
 	// +listType=atomic
@@ -80,8 +82,9 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	FaceCIDRs []CIDR `json:"faceCIDRs"`
 
-	// The ranges of the cluster's Services, as the API server has them (--service-cluster-ip-range). No Network can have them for its own,
-	// and Networks reach them with direct access only.
+	// The cluster's ranges of Services, as the API server has them (--service-cluster-ip-range). No Network can have
+	// them as its own serviceCIDRs, and Networks reach them only with direct access. Routes in running pods stay as
+	// they are when this changes.
 	//
 	// +optional
 	// +listType=atomic
@@ -89,8 +92,8 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	ServiceCIDRs []IPBlock `json:"serviceCIDRs"`
 
-	// The ranges that Gateways get their addresses from, in each Network anew: at most one per IP family, neither Services nor anything
-	// outside that pods reach. None: Gateways get no addresses.
+	// The ranges of Gateways, in each Network anew: at most one per IP family, no Services, and nothing outside that
+	// pods are to reach. []: Gateways get no addresses. A Gateway whose address is no longer served gets another.
 	//
 	// +optional
 	// +listType=atomic
@@ -99,16 +102,18 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	GatewayCIDRs []CIDR `json:"gatewayCIDRs"`
 
-	// The ranges of pods of flat Networks, and all by which nodes and the control plane can be reached. They are for the admission
-	// policies: no Service or endpoint may claim addresses of them. Without a range in nodeCIDRs of an IP family, no Service gets
-	// external addresses of it, and nobody writes addresses of it into EndpointSlices by hand.
+	// The ranges of flat Networks' pods. The admission policies let no Service and no EndpointSlice claim addresses of
+	// them. No provider of another tenant takes addresses of them.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=64
 	PodCIDRs []IPBlock `json:"podCIDRs"`
-	// See podCIDRs.
+	// All ranges by which nodes and the control plane can be reached. The admission policies let no Service and no
+	// EndpointSlice claim addresses of them. Without a range of an IP family, no Service gets external addresses of
+	// it, and no EndpointSlice written by hand has addresses of it. No provider of another tenant takes
+	// addresses of them.
 	//
 	// +optional
 	// +listType=atomic
@@ -116,7 +121,8 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	NodeCIDRs []IPBlock `json:"nodeCIDRs"`
 
-	// Further ranges that Networks reach with direct access only, such as storage networks, and that no Service or endpoint may claim.
+	// Further infrastructure, such as storage networks: only Networks with direct access reach it, and no Service or
+	// EndpointSlice may claim it.
 	//
 	// +optional
 	// +listType=atomic
@@ -124,8 +130,8 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	InfraCIDRs []IPBlock `json:"infraCIDRs"`
 
-	// Ranges that no Network reaches, whatever access it has, and that no Service or endpoint may claim: tunnels, OVN's databases
-	// and the control plane, where they are on no node.
+	// What no Network reaches, whatever access it has, and what no Service or EndpointSlice may claim: the control
+	// plane's machines and OVN's databases, where they are not nodes, and networks of tunnels.
 	//
 	// +optional
 	// +listType=atomic
@@ -133,7 +139,7 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	ClosedCIDRs []IPBlock `json:"closedCIDRs"`
 
-	// Ranges of load balancers' addresses that kube-proxy may serve to pods of flat Networks.
+	// Addresses of load balancers that kube-proxy may serve to pods of flat Networks.
 	//
 	// +optional
 	// +listType=atomic
@@ -141,8 +147,8 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	LoadBalancerCIDRs []IPBlock `json:"loadBalancerCIDRs"`
 
-	// Namespaces that are infrastructure, beside those with the label atoll.dev/infrastructure=true: their pods in the default Network reach
-	// the pods of all Networks.
+	// Namespaces that are infrastructure without the label atoll.dev/infrastructure=true. The admission policies know
+	// the two defaults by name.
 	//
 	// +optional
 	// +listType=atomic
@@ -152,7 +158,7 @@ type AtollConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	InfraNamespaces []string `json:"infraNamespaces"`
 
-	// The cluster's DNS, as kubelets tell pods of it.
+	// The cluster's DNS, as kubelets tell pods.
 	//
 	// +optional
 	// +kubebuilder:default={}
@@ -164,27 +170,28 @@ type AtollConfigSpec struct {
 	// +kubebuilder:default={}
 	MaxPodConnections MaxPodConnections `json:"maxPodConnections"`
 
-	// What Networks are to one another.
+	// Limits for compatible Networks.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Compatibility ClusterCompatibility `json:"compatibility"`
 
-	// What nodes keep of who talks to whom.
+	// What nodes record of who talks to whom.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Flows ClusterFlows `json:"flows"`
 
-	// What the default Networks of Tenants are made from that have no template of their own. None: Networks of type vpc.
+	// The template for default Networks of Tenants that have none of their own. Absent: type vpc. It counts for
+	// Networks that are made later.
 	//
 	// +optional
 	TenantNetworkTemplate *NetworkTemplate `json:"tenantNetworkTemplate,omitempty"`
 }
 
-// ClusterDNS is where and for what pods ask for names.
+// ClusterDNS is the DNS that kubelets tell pods of.
 type ClusterDNS struct {
-	// The addresses that kubelets give to pods (clusterDNS), at which Networks are answered. None: they are not.
+	// The addresses that kubelets give to pods (clusterDNS). []: pods of Networks have no names.
 	//
 	// +optional
 	// +listType=atomic
@@ -196,7 +203,7 @@ type ClusterDNS struct {
 	// +optional
 	// +kubebuilder:default={}
 	Service ClusterDNSService `json:"service"`
-	// The cluster's domain, as kubelets have it (clusterDomain).
+	// kubelets' clusterDomain.
 	//
 	// +optional
 	// +kubebuilder:default="cluster.local"
@@ -208,11 +215,15 @@ type ClusterDNS struct {
 
 // ClusterDNSService names the Service of the cluster's DNS.
 type ClusterDNSService struct {
+	// Its namespace.
+	//
 	// +optional
 	// +kubebuilder:default="kube-system"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
+	// Its name.
+	//
 	// +optional
 	// +kubebuilder:default="kube-dns"
 	// +kubebuilder:validation:MinLength=1
@@ -220,16 +231,17 @@ type ClusterDNSService struct {
 	Name string `json:"name"`
 }
 
-// MaxPodConnections bounds how much of its node's table of connections a pod takes.
+// MaxPodConnections limits a pod's share of its node's connection table.
 type MaxPodConnections struct {
-	// Inside its Network, made by it or to it. Infrastructure's pods in the default Network have any number. 0: all pods have.
+	// Inside its Network, made by the pod or to it. 0: no limit. Pods of infrastructure namespaces in the default
+	// Network have no limit.
 	//
 	// +optional
 	// +kubebuilder:default=65536
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4294967295
 	InsideNetwork int64 `json:"insideNetwork"`
-	// To what is outside its Network. 0: any number.
+	// To what is outside its Network. 0: no limit.
 	//
 	// +optional
 	// +kubebuilder:default=16384
@@ -238,10 +250,10 @@ type MaxPodConnections struct {
 	OutsideNetwork int64 `json:"outsideNetwork"`
 }
 
-// ClusterCompatibility bounds what Networks are to one another.
+// ClusterCompatibility limits compatible Networks.
 type ClusterCompatibility struct {
-	// How many Networks mode Routed joins, directly and by others: each node of any of them carries all of them. Where more ask for it, the
-	// older pairs have it.
+	// How many Networks mode Routed joins, directly and through others: 2 to 256. Each node of any of them carries all
+	// of them. If more ask for it, or the limit is lowered, the older pairs have it, and others are refused.
 	//
 	// +optional
 	// +kubebuilder:default=32
@@ -262,14 +274,15 @@ const (
 	FlowSamplingOn FlowSampling = "On"
 )
 
-// ClusterFlows is what nodes keep of who talks to whom.
+// ClusterFlows is what nodes record of who talks to whom.
 type ClusterFlows struct {
-	// Whether OVN samples what policies decide: the first packet of each connection, and each that is dropped. Each node keeps an hour of it.
+	// Whether OVN samples what policies decide: the first packet of each connection, and each that is dropped. Each
+	// node keeps an hour of it. On takes OVN 24.09.
 	//
 	// +optional
 	// +kubebuilder:default="Off"
 	Sampling FlowSampling `json:"sampling"`
-	// The Networks where it does. None: all.
+	// The Networks that are sampled. []: all.
 	//
 	// +optional
 	// +listType=atomic
@@ -290,17 +303,17 @@ type IPBlock string
 
 // AtollConfigStatus is what the controller that leads made of an AtollConfig.
 type AtollConfigStatus struct {
-	// The metadata.generation that this status tells of.
+	// The metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Valid: the spec is in force. False: it is not, and the message says why; what status.active shows stays in force.
+	// Valid: the spec is in force. False: it is not, the message says why, and status.active stays in force.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// The settings in force: the last that were valid. None: there were none yet, and no pod gets a network.
+	// The settings in force: the last valid ones. Absent: there were none yet, and no pod gets a network.
 	//
 	// +optional
 	Active *AtollConfigSpec `json:"active,omitempty"`

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Hardness says of walls whether they are hard.
+// Hardness says whether an isolation has exceptions that somebody configured.
 //
 // +kubebuilder:validation:Enum=Hard;Soft
 type Hardness string
@@ -11,22 +11,22 @@ const (
 	Soft Hardness = "Soft"
 )
 
-// Isolation is how a Network is isolated from all who are not in it, or a Tenant from all who are not his. It is judged by what
-// is configured.
+// Isolation is how a Network is isolated from everything outside it, or a Tenant from everything that is not its own.
+// It is judged by what is configured.
 type Isolation struct {
-	// Hard: pods inside and pods outside do not reach each other, but for the infrastructure's.
+	// Hard: pods inside and pods outside do not reach each other, except for the infrastructure.
 	//
 	// +required
 	Pods Hardness `json:"pods"`
-	// Hard: pods inside know no names of others, and others' pods no names of theirs.
+	// Hard: pods inside learn no names of others, and others learn no names of theirs.
 	//
 	// +required
 	DNS Hardness `json:"dns"`
-	// Hard only if both are.
+	// Hard if both are.
 	//
 	// +required
 	Overall Hardness `json:"overall"`
-	// What makes it soft, one entry for each reason, sorted.
+	// What makes it soft: one entry for each reason, sorted.
 	//
 	// +optional
 	// +listType=map
@@ -41,7 +41,7 @@ type IsolationReason struct {
 	//
 	// +required
 	Reason string `json:"reason"`
-	// In a sentence, with the field that makes it so, and what to do.
+	// In a sentence, with the field that makes it soft, and what to do.
 	//
 	// +required
 	Message string `json:"message"`

@@ -17,12 +17,12 @@ const (
 	NetworkVPC NetworkType = "vpc"
 )
 
-// Network is a virtual network for pods: a router with subnets of its own. Pods of two Networks never meet, even if
-// both Networks use the same addresses.
+// Network is a virtual network for pods: subnets, and a router that joins them. Two Networks share no switch and no
+// router, even if both use the same addresses.
 //
-// A pod joins the Network that its label atoll.dev/network names; without the label, the one that the same label of
-// its namespace names; without either, the one of the name of the tenant that its namespace belongs to (label
-// atoll.dev/tenant); without any, the Network "default". The choice is fixed when the pod is created.
+// A pod joins the Network that its label atoll.dev/network names; else the one that this label of its namespace names;
+// else the one that has the name of its namespace's tenant (label atoll.dev/tenant); else the default Network. The
+// choice is fixed when the pod is created.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=networks,singular=network,shortName=net,categories=atoll
@@ -45,7 +45,7 @@ type Network struct {
 	//
 	// +required
 	Spec NetworkSpec `json:"spec"`
-	// What the controller has made of it.
+	// What the controller made of it. Only the controller writes it.
 	//
 	// +optional
 	Status NetworkStatus `json:"status,omitempty"`
@@ -70,18 +70,17 @@ type NetworkList struct {
 // +kubebuilder:validation:XValidation:rule="self.type == 'vpc' || !has(self.usesServiceCIDRs) || self.usesServiceCIDRs.size() == 0",fieldPath=".usesServiceCIDRs",message="only a Network of type vpc uses others"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vpcID) || (has(self.vpcID) && self.vpcID == oldSelf.vpcID)",fieldPath=".vpcID",message="vpcID cannot change once it is set"
 type NetworkSpec struct {
-	// flat: one address space that the nodes share; a pod cannot ask for a subnet or an address.
-	// vpc: an address space of its own, which may overlap with any other Network's; a pod may ask for a subnet and an
-	// address with the annotation atoll.dev/nics.
-	// The type cannot change.
+	// flat: one address space, which the nodes and all flat Networks share; pods ask for no subnet and no address.
+	// vpc: an address space of its own, which may overlap with any other Network's; pods may ask for a subnet and an
+	// address (annotation atoll.dev/nics).
+	// It cannot change.
 	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change; make another Network"
 	Type NetworkType `json:"type"`
 
-	// An id under which other systems know the Network, for example vpc-1a2b3c4d: lower case letters, digits and
-	// dashes. At most one Network can have an id: of several that name the same one, the oldest has it and the others
-	// fail. Once set it cannot change.
+	// A stable id for other systems, for example vpc-1a2b3c4d: lower case letters, digits and dashes. If several
+	// Networks have the same id, the oldest is served and the others fail. It cannot change once it is set.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -89,8 +88,8 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	VPCID string `json:"vpcID,omitempty"`
 
-	// The tenant that owns the Network: the value that the label atoll.dev/tenant has on the tenant's namespaces. Empty
-	// means that the Network belongs to the cluster.
+	// The tenant that owns the Network: the value of the label atoll.dev/tenant on its namespaces. Empty: the Network
+	// belongs to the cluster.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -98,19 +97,18 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	Tenant string `json:"tenant,omitempty"`
 
-	// Selects by label the namespaces whose pods may attach; {} selects all. When it is absent, the namespaces of the
-	// tenant may attach; without a tenant, those whose label atoll.dev/network names the Network. The cluster's default
-	// Network admits all namespaces that it selects, or all if it selects none, but those that have another Network of
-	// their own: whose label atoll.dev/network names another, or that belong to a tenant and name none. A pod that may
-	// not attach gets no network, and an Event that says so.
+	// Selects by label the namespaces whose pods may attach; {} selects all. Absent: the namespaces of the tenant;
+	// without a tenant, those whose label atoll.dev/network names the Network. The default Network admits all
+	// namespaces that this selects (all, if absent), except those with another Network: their label atoll.dev/network
+	// names another, or they belong to a tenant and have no such label. A pod that may not attach gets no network, and
+	// an Event; one that may no longer attach loses its port.
 	//
 	// +optional
 	AllowedNamespaces *metav1.LabelSelector `json:"allowedNamespaces,omitempty"`
 
-	// The subnets of the Network, at most 64. They may not overlap one another; those of other Networks do not matter. Of
-	// two that overlap the first is served. When there is none, the Network has one subnet named "default", of the range
-	// that the AtollConfig gives (defaultSubnet). Subnets can be added and removed; pods that hold an address of a
-	// subnet that is removed are cut off.
+	// The subnets, at most 64. They must not overlap one another: of two that do, the first is served. Other Networks
+	// may have the same ranges. Absent: one subnet named default, with the AtollConfig's defaultSubnet. Subnets can be
+	// added and removed; a removed one is served until its last pod has gone.
 	//
 	// +optional
 	// +listType=map
@@ -118,12 +116,11 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Subnets []Subnet `json:"subnets,omitempty"`
 
-	// The ranges that Services get addresses of the Network's own from, beside their ClusterIPs: at most one per IP family,
-	// for example 10.96.0.0/16. Only for type vpc. A Service with ClusterIPs in a namespace of the Network gets one address
-	// for each IP family of these; the Network's pods find it under the Service's name. Other Networks may have the same
-	// ranges. A range may overlap neither the Network's subnets nor the infrastructure's addresses: one that does is not
-	// served, and a condition says so. Ranges can be added, and removed: a Service whose address lies in none of them any
-	// more gets another.
+	// Ranges from which Services get a second address, inside the Network, beside their ClusterIPs: at most one range
+	// per IP family, for example 10.96.0.0/16. The Network's names lead to it. Other Networks may have the same
+	// ranges. A range that overlaps the Network's subnets or the cluster's Services is not served, and a condition
+	// says so. Ranges can change: a Service whose address is in none of them gets another, and an Event. Only for type
+	// vpc, and not for the default Network.
 	//
 	// +optional
 	// +listType=set
@@ -131,49 +128,47 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	ServiceCIDRs []CIDR `json:"serviceCIDRs,omitempty"`
 
-	// How pods reach what is outside of the cluster. node (the default): from the pod's node, with the node's address.
-	// none: not at all.
+	// How pods reach what is outside the cluster. node: from their node, with its address. none: not at all. A change
+	// has effect at once.
 	//
 	// +optional
 	// +default="node"
 	Egress Egress `json:"egress,omitempty"`
 
-	// What pods reach of the infrastructure: the nodes and the default Network. none: nothing. services (the default): DNS and
-	// the Kubernetes API. direct: nodes, and the pods and Services of the default Network, by their addresses. Pods of a flat
-	// Network reach each other and the Services of each other whatever it says. Never reached are addresses for a link only,
-	// such as a cloud's metadata service, OVN's databases, and the tunnels between nodes.
+	// What pods reach of nodes and the default Network. none: nothing. services: DNS and the Kubernetes API. direct:
+	// nodes, and the default Network's pods and Services, by their addresses. Pods of a flat Network reach each other
+	// and their Services with any value. No value opens link-local addresses (clouds' metadata), OVN's databases or
+	// the nodes' tunnels. A change has effect at once.
 	//
 	// +optional
 	// +default="services"
 	InfraAccess InfraAccess `json:"infraAccess,omitempty"`
 
-	// Which pods of the default Network reach this Network's pods, by the addresses that Kubernetes knows them by and by
-	// Services that lead there: ingress proxies, scrapers, callers of webhooks. None: none. Infrastructure (the default): those of
-	// namespaces that are infrastructure, which the AtollConfig (infraNamespaces) and the label
-	// atoll.dev/infrastructure=true of namespaces say. All: every one. Nodes, and what comes from outside by a node port or a
-	// load balancer, always do. Only for type vpc: a flat Network's pods are known by their own addresses.
+	// Which pods of the default Network reach this Network's pods, by their faces and by Services. None: none.
+	// Infrastructure: those of infrastructure namespaces (the AtollConfig's infraNamespaces, and the label
+	// atoll.dev/infrastructure=true). All: all. Nodes always do, and so do clients of a node port or a load balancer.
+	// A change ends connections at once. Only for type vpc.
 	//
 	// +optional
 	// +default="Infrastructure"
 	InfraIngress InfraIngress `json:"infraIngress,omitempty"`
 
-	// Who answers DNS questions. When it is absent, the node of the pod that asks.
+	// Who answers DNS questions. Absent: the node of the pod that asks.
 	//
 	// +optional
 	DNS *NetworkDNS `json:"dns,omitempty"`
 
-	// Whose pods reach this Network's pods and Services: this Network is compatible with theirs. It has a direction: this
-	// Network's pods do not reach theirs for it, and nobody reaches a third Network through it. A Network of another tenant must
-	// list this one in its uses besides. They dial Services by the addresses that these have, and pods by those that Kubernetes
-	// knows them by (status.podIPs). Only for type vpc.
+	// Whose pods reach this Network's pods and Services. It has one direction: this Network's pods do not reach theirs
+	// for it, and nobody reaches a third Network through it. A Network of another tenant must list this one in uses. A
+	// change ends connections at once. Only for type vpc.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	CompatibleWith []CompatiblePeer `json:"compatibleWith,omitempty"`
 
-	// The Networks of other tenants that this Network's pods are to reach, by name. Each must be compatible with this one.
-	// Networks of the same tenant need not be listed. Only for type vpc.
+	// Networks of other tenants that this Network's pods are to reach. Each must be compatible with this one. Networks
+	// of the same tenant need not be listed. Only for type vpc.
 	//
 	// +optional
 	// +listType=set
@@ -182,10 +177,10 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Uses []string `json:"uses,omitempty"`
 
-	// The Networks of other tenants that this Network's pods are to reach by the addresses that pods have there, too, by name: what is
-	// said of uses holds for each, which need not be listed there as well. What this Network's pods send to any address of such a
-	// Network's subnets, now and whenever it gets others, reaches that Network's pods or nobody: nothing outside of the cluster. It is
-	// so where that Network offers it (addresses of its compatibleWith), and no address conflicts. Only for type vpc.
+	// Networks of other tenants that this Network's pods are to reach by their pods' own addresses, too. They need not
+	// be in uses. It works if that Network offers it (addresses in its compatibleWith) and no address conflicts. What
+	// this Network's pods send to any address of such a Network's subnets, also of later ones, reaches that Network's
+	// pods or nobody, and nothing outside the cluster. Only for type vpc.
 	//
 	// +optional
 	// +listType=set
@@ -194,12 +189,12 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	UsesAddressesOf []string `json:"usesAddressesOf,omitempty"`
 
-	// The ranges in which this Network's pods are to dial Services of Networks of other tenants by the addresses that these have of
-	// serviceCIDRs of those Networks: what is said of uses holds for each Network, which need not be listed there as well. Without an entry
-	// they are dialled by their ClusterIPs. What this Network's pods send to any address of such a Network's serviceCIDRs reaches that
-	// Network's pods or nobody: nothing outside of the cluster. It is so where all serviceCIDRs of that Network lie in the ranges of its
-	// entry, and no address conflicts. With mode Routed, and with usesAddressesOf, subnets of that Network that are not for private use
-	// (RFC 1918, RFC 6598, RFC 4193) must lie in these ranges as well. Only for type vpc.
+	// Ranges in which this Network's pods dial Services of other tenants' Networks by addresses of those Networks'
+	// serviceCIDRs. Without an entry they are dialled by their ClusterIPs. The Networks need not be in uses. It works
+	// if all serviceCIDRs of that Network lie in the ranges of its entry, and no address conflicts. What this
+	// Network's pods send to any address of such a Network's serviceCIDRs reaches that Network's pods or nobody, and
+	// nothing outside the cluster. With mode Routed, and with usesAddressesOf, subnets of that Network that are not
+	// for private use (RFC 1918, RFC 6598, RFC 4193) must lie in these ranges as well. Only for type vpc.
 	//
 	// +optional
 	// +listType=map
@@ -226,7 +221,7 @@ type UsedServiceCIDRs struct {
 	CIDRs []CIDR `json:"cidrs"`
 }
 
-// CompatiblePeer names Networks whose pods reach a Network: one of its fields is set.
+// CompatiblePeer names Networks whose pods reach a Network: exactly one of network, tenant and all is set.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.network) ? 1 : 0) + (has(self.tenant) ? 1 : 0) + (has(self.all) && self.all ? 1 : 0) == 1",message="name exactly one of network, tenant and all"
 type CompatiblePeer struct {
@@ -242,20 +237,20 @@ type CompatiblePeer struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Tenant string `json:"tenant,omitempty"`
-	// All Networks: those of the same tenant, and those of others that list this one in their uses.
+	// All Networks: those of the same tenant, and those of other tenants that list this one in uses.
 	//
 	// +optional
 	All bool `json:"all,omitempty"`
-	// ByFace (the default): pods are known to each other by the addresses that Kubernetes knows them by; the Networks may have the
-	// same addresses. Routed: by their own addresses, too, without translation. The Networks' routers are joined; their addresses must
-	// be different ones. It is so in both directions if either asks for it; between two tenants only if both do.
+	// ByFace (the default): pods know each other by their faces; the Networks may have the same addresses. Routed:
+	// also by their own addresses, without translation. The Networks' routers are joined, so their addresses must
+	// differ. It holds in both directions if either Network asks for it; between two tenants, only if both do.
 	//
 	// +optional
 	Mode CompatibilityMode `json:"mode,omitempty"`
 
-	// With mode ByFace, their pods dial this Network's pods by the addresses that these have here, too, where those do not conflict
-	// with what else these addresses mean to them. A Network of another tenant must list this one in its usesAddressesOf. With mode
-	// Routed it is so in any case.
+	// With mode ByFace: their pods also dial this Network's pods by own addresses, where these do not conflict with
+	// what the addresses mean to them. A Network of another tenant must list this one in usesAddressesOf. Mode Routed
+	// implies it.
 	//
 	// +optional
 	Addresses bool `json:"addresses,omitempty"`
@@ -307,19 +302,20 @@ const (
 	InfraIngressAll            InfraIngress = "All"
 )
 
-// NetworkDNS says who answers the DNS questions of a Network's pods. They ask the cluster's DNS address, which the
-// kubelet gives them, in each mode.
+// NetworkDNS says who answers the DNS questions of a Network's pods. In each mode they ask the cluster's DNS address,
+// which kubelet gives them.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode != 'service' || has(self.service)",fieldPath=".service",message="mode service needs the Service that answers"
 type NetworkDNS struct {
-	// node (the default): the pod's node answers, with the names of this Network, of the Kubernetes API, and those outside of
-	// the cluster if egress allows. service: a Service of the Network, or of one whose pods it reaches (compatibleWith), answers.
-	// none: nobody does.
+	// node: the pod's node, with the names of this Network, of the Kubernetes API, and of the outside if egress allows
+	// it. service: a Service of this Network, or of one that it reaches (compatibleWith). none: nobody; questions are
+	// refused.
 	//
 	// +optional
 	// +default="node"
 	Mode DNSMode `json:"mode,omitempty"`
-	// The Service that answers in mode service; its port named dns, or 53.
+	// The Service that answers in mode service, for UDP and TCP: at its port named dns (dns-udp, dns-tcp), else port
+	// 53.
 	//
 	// +optional
 	Service *ServiceReference `json:"service,omitempty"`

@@ -4,11 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NetworkView shows a namespace a Network that its pods may use or are in, as far as that is the namespace's business: what
-// it offers and how it does, and the addresses of the namespace's own pods. Nothing in it is another namespace's.
+// NetworkView shows a namespace a Network that its pods may use or are in: what the Network offers and how it is, and
+// the addresses of the namespace's own pods. It shows nothing of other namespaces.
 //
-// It has the Network's name. The controller makes it, keeps it up to date, and deletes it when the namespace may no longer use the
-// Network and has no pod in it; nobody else needs to write one.
+// It has the Network's name. The controller makes it, keeps it up to date, and deletes it when the namespace may no
+// longer use the Network and has no pod in it. Nobody else needs to write one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,path=networkviews,singular=networkview,shortName=nv
@@ -42,31 +42,38 @@ type NetworkViewList struct {
 
 // NetworkViewStatus is what a namespace may know of a Network.
 type NetworkViewStatus struct {
+	// As in the Network's spec.
+	//
 	// +optional
 	Type NetworkType `json:"type,omitempty"`
-	// The Network's state, as in its own status.
+	// As in the Network's status.
 	//
 	// +optional
 	Phase NetworkPhase `json:"phase,omitempty"`
-	// Why it is Ready or not, in one word and in words. Where the words are about others, they say whom to ask.
+	// Why it is Ready or not, in one word.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
+	// The same in a sentence. If it is about others, it says whom to ask.
+	//
 	// +optional
 	Message string `json:"message,omitempty"`
-	// What of the cluster's addresses pods cannot dial because the Network has the same, or why it gives others away.
+	// Which of the cluster's addresses pods cannot dial because the Network has the same, as in the condition
+	// CIDRConflict.
 	//
 	// +optional
 	// +listType=atomic
 	Conflicts []string `json:"conflicts,omitempty"`
-	// The CIDRs of all subnets, for people.
+	// The CIDRs of all subnets in one line, for people.
 	//
 	// +optional
 	Ranges string `json:"ranges,omitempty"`
+	// The ranges of the subnets.
+	//
 	// +optional
 	// +listType=atomic
 	Subnets []ViewedSubnet `json:"subnets,omitempty"`
-	// Where its Services have addresses of the Network's own.
+	// The ranges for Services' addresses inside the Network.
 	//
 	// +optional
 	// +listType=atomic
@@ -75,20 +82,24 @@ type NetworkViewStatus struct {
 	//
 	// +optional
 	Egress string `json:"egress,omitempty"`
+	// As in the Network's spec.
+	//
 	// +optional
 	InfraAccess string `json:"infraAccess,omitempty"`
-	// Who answers for names: its mode as in the Network's spec.
+	// dns.mode, as in the Network's spec.
 	//
 	// +optional
 	DNS string `json:"dns,omitempty"`
-	// The pods of this namespace that hold an address of the Network, and those that wait for one or for their port; Events on them say
-	// why.
+	// How many pods of this namespace hold an address of the Network.
 	//
 	// +required
 	Pods int64 `json:"pods"`
+	// How many pods of this namespace have no address or no port yet; their Events say why.
+	//
 	// +required
 	Waiting int64 `json:"waiting"`
-	// The first of those that hold an address, by name: at most 100. The annotation atoll.dev/addresses of each pod has the same for all.
+	// The first 100 pods that hold an address, by name. The annotation atoll.dev/addresses of each pod has the same
+	// for all.
 	//
 	// +optional
 	// +listType=atomic
@@ -97,15 +108,20 @@ type NetworkViewStatus struct {
 
 // ViewedSubnet is one range of a subnet.
 type ViewedSubnet struct {
+	// The name of the subnet.
+	//
 	// +required
 	Name string `json:"name"`
+	// The range.
+	//
 	// +required
 	CIDR string `json:"cidr"`
-	// The router's address there.
+	// The router's address.
 	//
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
-	// How many of its addresses pods of this namespace hold.
+	// How many addresses pods of this namespace hold. How many are free is not shown: in a shared Network it would
+	// tell what others do.
 	//
 	// +required
 	Used int64 `json:"used"`
@@ -113,8 +129,12 @@ type ViewedSubnet struct {
 
 // ViewedPod is a pod of the namespace.
 type ViewedPod struct {
+	// Its name.
+	//
 	// +required
 	Pod string `json:"pod"`
+	// The name of its subnet.
+	//
 	// +required
 	Subnet string `json:"subnet"`
 	// Its own addresses in the Network.

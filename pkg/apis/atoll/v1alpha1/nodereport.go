@@ -4,12 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeReport is what the agent of a node says of it: its addresses, those too that its Node does not list, so that the agents of all
-// nodes keep Networks' pods from them.
+// NodeReport is what the agent of a node reports of it: its addresses, also those that its Node does not list, so that
+// the agents of all nodes keep Networks' pods away from them.
 //
-// It has the node's name and belongs to the Node, with which it goes. The node's own agent makes it and keeps it up to date; nobody else
-// needs to write one. What it says is believed as far as it takes something away: each address is one more that pods do not
-// reach without direct access.
+// It has the node's name, and goes with the Node. The node's agent keeps it; nobody else needs to write one. Others
+// believe it only as far as it closes something: each address is one more that pods do not reach without direct
+// access.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=nodereports,singular=nodereport,shortName=nr
@@ -40,8 +40,8 @@ type NodeReportList struct {
 
 // NodeReportStatus is what the agent of a node found there.
 type NodeReportStatus struct {
-	// The addresses of the node's interfaces, of both IP families: all but link-local ones, and those that Atoll or kube-proxy
-	// gave it. Single addresses, never ranges.
+	// The addresses of the node's interfaces, of both IP families, at most 256: all except link-local ones, and those
+	// that Atoll or kube-proxy gave it. They are infrastructure to all Networks.
 	//
 	// +optional
 	// +listType=atomic
@@ -49,7 +49,8 @@ type NodeReportStatus struct {
 	// +kubebuilder:validation:items:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="addresses are plain IP addresses"
 	Addresses []string `json:"addresses,omitempty"`
-	// The addresses at which it takes tunnels from other nodes (ovn-encap-ip). No pod reaches them, whatever access it has.
+	// The addresses where it takes tunnels from other nodes (ovn-encap-ip). No pod reaches them, whatever access its
+	// Network has.
 	//
 	// +optional
 	// +listType=atomic
@@ -57,7 +58,8 @@ type NodeReportStatus struct {
 	// +kubebuilder:validation:items:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="tunnels' addresses are plain IP addresses"
 	Tunnels []string `json:"tunnels,omitempty"`
-	// The cluster's DNS addresses, as the agent has them of the AtollConfig. None: Networks have no names on this node.
+	// The addresses of the cluster's DNS that its agent uses, from the AtollConfig. None: pods of Networks have no
+	// names on this node.
 	//
 	// +optional
 	// +listType=atomic

@@ -27,32 +27,34 @@ const (
 
 // NetworkStatus is what the controller has made of a Network.
 type NetworkStatus struct {
-	// Pending: not yet in OVN's database. Ready: pods may attach. Degraded: a part is served, and a condition says what
-	// is not and why. Failed: nothing is served, and a condition says why. Terminating: it was deleted and waits for its
-	// pods to go. Unknown: OVN's database does not answer.
+	// Pending: not yet in OVN's database. Ready: pods may attach. Degraded: a part is served, and a condition says
+	// which is not and why. Failed: nothing is served, and a condition says why. Terminating: deleted, and waiting for
+	// its pods. Unknown: OVN's database does not answer.
 	//
 	// +optional
 	Phase NetworkPhase `json:"phase,omitempty"`
 
-	// The metadata.generation that this status tells of: if it is lower than the object's, the controller has not yet
+	// The metadata.generation that this status describes. If it is lower than the object's, the controller has not
 	// seen the last change.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Ready: its rows are in OVN's database and every subnet is served. Unknown while the database does not answer.
-	// SubnetsValid: no subnet contradicts itself or another.
+	// Ready: all of the Network is in OVN's database; Unknown while the database does not answer.
+	// SubnetsValid: every listed subnet is served, and no other.
 	// ServiceCIDRsValid: every service range is served; only of a Network that has some.
-	// PodsAttached: every pod that names the Network has its port.
-	// Compatible: the compatibility that it asks for is there; only of a Network that asks for some.
-	// InUse: it was deleted, and pods that hold addresses must go first; the message names them.
+	// PodsAttached: every pod that belongs to the Network has its port.
+	// CIDRConflict: ranges overlap the infrastructure's; the message says what pods cannot reach.
+	// DNSReady: only of a Network with dns.mode service, or whose names cannot be answered.
+	// Compatible: all that it asks of others is there; only of a Network that asks for something.
+	// InUse: only while it is being deleted; the message names pods that must go first.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// The addresses of each range of each subnet.
+	// For each range of each subnet that is served: its addresses.
 	//
 	// +optional
 	// +listType=map
@@ -60,15 +62,15 @@ type NetworkStatus struct {
 	// +listMapKey=cidr
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
 
-	// The addresses of each service range that is served.
+	// For each service range that is served: its addresses.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=cidr
 	ServiceCIDRs []ServiceCIDRStatus `json:"serviceCIDRs,omitempty"`
 
-	// Since when the Network has had each of its ranges. Of two Networks that are compatible with a third one and have ranges that overlap,
-	// that one's pods dial the one that had its range first.
+	// Since when the Network has had each of its ranges. If ranges of two Networks overlap that are compatible with a
+	// third, pods of the third dial the one that had its range first.
 	//
 	// +optional
 	// +listType=map
@@ -76,18 +78,19 @@ type NetworkStatus struct {
 	// +kubebuilder:validation:MaxItems=130
 	Ranges []RangeStatus `json:"ranges,omitempty"`
 
-	// The number of pods that hold an address of the Network.
+	// How many pods hold an address of the Network.
 	//
 	// +optional
 	Pods int64 `json:"pods"`
 
-	// How many Networks are joined to it by mode Routed, directly and by others, itself among them; at most 32. Absent when none
+	// How many Networks mode Routed joins to this one, directly and through others, itself included. Absent when none
 	// are. Each node of any of them carries all of them.
 	//
 	// +optional
 	Joined int32 `json:"joined,omitempty"`
 
-	// The Networks whose pods reach this one's, or are reached by them, and those that are to and are not, at most 64.
+	// The Networks whose pods reach this one's or are reached by them, and those where this was asked for and is not
+	// so; at most 64.
 	//
 	// +optional
 	// +listType=map
@@ -96,8 +99,8 @@ type NetworkStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Compatibility []CompatibilityStatus `json:"compatibility,omitempty"`
 
-	// How it is isolated from all who are not in it, other Networks of its tenant too. Absent while it is not known to be in OVN's
-	// database.
+	// How it is isolated from all pods outside it, those of the tenant's other Networks included. Absent while the
+	// Network is not known to be in OVN's database, or a part of its compatibility waits (ChangesTooOften).
 	//
 	// +optional
 	Isolation *Isolation `json:"isolation,omitempty"`
@@ -122,23 +125,22 @@ type CompatibilityStatus struct {
 	//
 	// +required
 	Network string `json:"network"`
-	// Serves: the other one's pods reach this Network's. Uses: this Network's pods reach the other one's.
+	// Serves: the other Network's pods reach this one's. Uses: this Network's pods reach the other's.
 	//
 	// +required
 	Direction CompatibilityDirection `json:"direction"`
-	// ByFace: pods are known to each other by the addresses that Kubernetes knows them by, and no routers are joined. Routed: by
-	// their own addresses, too.
+	// ByFace: by faces, and no routers are joined. Routed: by own addresses, too.
 	//
 	// +required
 	Mode CompatibilityMode `json:"mode"`
 
-	// Whether the pods that reach the other ones dial them by their own addresses, too: always with mode Routed, and with ByFace
-	// where it is offered and wanted and no address conflicts.
+	// Whether pods are dialled by their own addresses, too: always with Routed; with ByFace if it is offered and asked
+	// for, and no address conflicts.
 	//
 	// +optional
 	Addresses bool `json:"addresses,omitempty"`
 
-	// Whether the pods that reach the other ones dial Services by the addresses that these have of the Network's serviceCIDRs, too.
+	// Whether Services are also dialled by addresses of the provider's serviceCIDRs.
 	//
 	// +optional
 	ServiceAddresses bool `json:"serviceAddresses,omitempty"`
@@ -147,7 +149,7 @@ type CompatibilityStatus struct {
 	// +required
 	// +kubebuilder:validation:Enum=Active;Waiting;Refused
 	State string `json:"state"`
-	// Why it waits or is refused, in one word.
+	// Why it is not active, in one word.
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -171,17 +173,16 @@ type SubnetStatus struct {
 	//
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
-	// Since when the Network has served a subnet of that name without a break. Of two Networks with subnets whose switches would
-	// have one number in OVN, the one that served its subnet first has the number.
+	// Since when the Network has served a subnet of this name without a break. If two subnets would have the same
+	// number in OVN, the one that was served first has it.
 	//
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// The number of addresses that pods hold.
+	// How many addresses pods hold.
 	//
 	// +required
 	Used int64 `json:"used"`
-	// The number of addresses that pods can still get. IPv6 ranges can have more than a JSON number can carry: it stops
-	// at 9007199254740991 (2^53-1).
+	// How many addresses pods can still get, at most 9007199254740991 (2^53-1), the largest number that JSON carries.
 	//
 	// +required
 	Free int64 `json:"free"`
@@ -193,7 +194,8 @@ type RangeStatus struct {
 	//
 	// +required
 	CIDR string `json:"cidr"`
-	// When the controller first saw it; for those that the Network has had from its beginning, when that was made.
+	// When the controller first saw it; for ranges that the Network had from the beginning, when the Network was
+	// created.
 	//
 	// +required
 	Since metav1.Time `json:"since"`
@@ -205,11 +207,11 @@ type ServiceCIDRStatus struct {
 	//
 	// +required
 	CIDR string `json:"cidr"`
-	// The number of addresses that Services hold.
+	// How many addresses Services hold.
 	//
 	// +required
 	Used int64 `json:"used"`
-	// The number of addresses that can still be had, at most 9007199254740991 (2^53-1).
+	// How many addresses are free, at most 9007199254740991 (2^53-1).
 	//
 	// +required
 	Free int64 `json:"free"`

@@ -6,7 +6,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="has(self.gatewayIPs) == has(oldSelf.gatewayIPs) && (!has(self.gatewayIPs) || self.gatewayIPs == oldSelf.gatewayIPs)",fieldPath=".gatewayIPs",message="the gatewayIPs of a subnet cannot change; add a subnet of another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.gatewayIPs) || !self.cidrs.all(c, isCIDR(c)) || self.gatewayIPs.all(g, !isIP(g) || self.cidrs.exists(c, cidr(c).containsIP(g)))",fieldPath=".gatewayIPs",message="a gateway must lie in a range of its subnet"
 type Subnet struct {
-	// The name of the subnet within its Network: lower case letters, digits and dashes.
+	// The name, unique in the Network: lower case letters, digits and dashes.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -14,8 +14,8 @@ type Subnet struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The address range of the subnet, or one IPv4 and one IPv6 range, for example 10.0.0.0/24 and fd00:10::/64. A pod
-	// gets one address of each range. IPv4 ranges are /8 to /30, IPv6 ranges /64 to /126. They cannot change.
+	// One range, or one IPv4 and one IPv6 range, without host bits, for example 10.0.0.0/24 and fd00:10::/64. A pod
+	// gets an address of each. IPv4 /8 to /30, IPv6 /64 to /126. They cannot change.
 	//
 	// +required
 	// +listType=set
@@ -24,8 +24,8 @@ type Subnet struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	CIDRs []CIDR `json:"cidrs"`
 
-	// The addresses of the router in the subnet, at most one per IP family; each lies in a range of the subnet. A family
-	// that has none gets the first address of its range, for example 10.0.0.1 in 10.0.0.0/24. They cannot change.
+	// The router's addresses, inside the ranges: at most one per IP family. Default: the first address of each range.
+	// They cannot change.
 	//
 	// +optional
 	// +listType=set
@@ -34,8 +34,8 @@ type Subnet struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(g, isIP(g)) || ip(self[0]).family() != ip(self[1]).family()",message="two gateways must be one IPv4 and one IPv6"
 	GatewayIPs []IP `json:"gatewayIPs,omitempty"`
 
-	// Addresses that pods do not get, at most 64 entries: single addresses (10.0.0.9), CIDRs (10.0.0.128/25) or ranges
-	// with both ends included (10.0.0.2-10.0.0.8). A pod that already holds such an address keeps it.
+	// Addresses that pods do not get, at most 64 entries: addresses (10.0.0.9), CIDRs (10.0.0.128/25) or ranges that
+	// include both ends (10.0.0.2-10.0.0.8). A pod keeps the address that it has.
 	//
 	// +optional
 	// +listType=set

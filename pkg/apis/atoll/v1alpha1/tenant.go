@@ -4,11 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Tenant is somebody to whom namespaces and Networks of the cluster belong: the namespaces whose label atoll.dev/tenant has
-// its name, and the Networks whose spec.tenant does.
+// Tenant is a customer, a department or an environment that owns namespaces and Networks: the namespaces whose label
+// atoll.dev/tenant has its name, and the Networks whose spec.tenant does.
 //
-// It has a default Network of its own name, which the controller makes from a template: pods of its namespaces join that one
-// if neither they nor their namespace names another. The Network goes when the Tenant does, which waits for pods to go first.
+// The controller makes its default Network, of the same name, from a template. Pods of its namespaces join that
+// Network if neither they nor their namespace name another. The Network is deleted with the Tenant; both wait until
+// the pods have gone.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=tenants,singular=tenant,shortName=ten,categories=atoll
@@ -23,16 +24,16 @@ import (
 // +kubebuilder:printcolumn:name="Isolation",type=string,JSONPath=`.status.isolation.overall`,description="Hard or Soft: status.isolation says why"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a Tenant must fit a label and a Network's name: at most 63 characters, and no dots"
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('--')",message="the name of a Tenant has no two dashes in a row: they divide a tenant's name from the rest in the names of his Networks"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.contains('--')",message="the name of a Tenant has no two dashes in a row: they separate a tenant's name from the rest in the names of its Networks"
 type Tenant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// What the owner asks for.
 	//
 	// +optional
 	Spec TenantSpec `json:"spec,omitempty"`
-	// What the controller has made of it.
+	// What the controller made of it. Only the controller writes it.
 	//
 	// +optional
 	Status TenantStatus `json:"status,omitempty"`
@@ -50,13 +51,13 @@ type TenantList struct {
 
 // TenantSpec is what a tenant gets.
 type TenantSpec struct {
-	// What the tenant's default Network is made from. When it is absent, the AtollConfig's tenantNetworkTemplate; without that, a
-	// Network of which only the type is said: vpc. It counts when the Network is made: a change of it changes no Network.
+	// What the default Network is made from. Absent: the AtollConfig's tenantNetworkTemplate; without that, type vpc
+	// and nothing else. A change of the template changes no Network.
 	//
 	// +optional
 	NetworkTemplate *NetworkTemplate `json:"networkTemplate,omitempty"`
 
-	// The tenant's service range: the serviceCIDRs of the default Network, if the template names none. At most one range per IP
+	// The default Network's serviceCIDRs, if the template names none and its type is vpc. At most one range per IP
 	// family.
 	//
 	// +optional
@@ -70,15 +71,15 @@ type TenantSpec struct {
 	// +optional
 	DNS *NetworkDNS `json:"dns,omitempty"`
 
-	// Who may write the tenant's Networks: for them the controller keeps the ClusterRole atoll:tenant:NAME and its binding. The
-	// admission policies bound what they write (docs/api.md).
+	// Who may write the tenant's Networks, within bounds: the controller binds the ClusterRole atoll:tenant:NAME to
+	// them. Absent: nobody.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Admins []TenantAdmin `json:"admins,omitempty"`
 
-	// How much the tenant may have. What is absent is not bounded.
+	// How much the tenant may have. What is absent has no limit.
 	//
 	// +optional
 	Quotas TenantQuotas `json:"quotas,omitempty"`
@@ -94,7 +95,7 @@ type NetworkTemplate struct {
 	// +default="vpc"
 	Type NetworkType `json:"type,omitempty"`
 
-	// Its subnets, at most 64. None: one of the AtollConfig's defaultSubnet.
+	// The subnets, at most 64. Absent: one, with the AtollConfig's defaultSubnet.
 	//
 	// +optional
 	// +listType=map
@@ -102,7 +103,7 @@ type NetworkTemplate struct {
 	// +kubebuilder:validation:MaxItems=64
 	Subnets []Subnet `json:"subnets,omitempty"`
 
-	// The ranges of its Services' own addresses: at most one per IP family. Only for type vpc.
+	// Ranges for its Services' own addresses: at most one per IP family. Only for type vpc.
 	//
 	// +optional
 	// +listType=set
@@ -110,7 +111,7 @@ type NetworkTemplate struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !self.all(c, isCIDR(c)) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="two ranges must be one IPv4 and one IPv6"
 	ServiceCIDRs []CIDR `json:"serviceCIDRs,omitempty"`
 
-	// How its pods reach what is outside of the cluster.
+	// How its pods reach what is outside the cluster.
 	//
 	// +optional
 	Egress Egress `json:"egress,omitempty"`
@@ -131,7 +132,7 @@ type NetworkTemplate struct {
 	DNS *NetworkDNS `json:"dns,omitempty"`
 }
 
-// TenantAdmin is somebody who may write a tenant's Networks, as in an RBAC binding.
+// TenantAdmin is a subject that may write a tenant's Networks, as in an RBAC binding.
 //
 // +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceAccount') == has(self.__namespace__)",message="a ServiceAccount has a namespace, and no User or Group does"
 type TenantAdmin struct {
@@ -140,6 +141,8 @@ type TenantAdmin struct {
 	// +required
 	// +kubebuilder:validation:Enum=User;Group;ServiceAccount
 	Kind string `json:"kind"`
+	// The name, as in an RBAC binding.
+	//
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -154,25 +157,27 @@ type TenantAdmin struct {
 
 // TenantQuotas bound what a tenant has.
 type TenantQuotas struct {
-	// Networks: of more the oldest are served, and the others say QuotaExceeded in their conditions.
+	// Networks that are served: the default one first, then the oldest. The others say QuotaExceeded. A lower quota
+	// ends the service of the youngest at once, with their pods.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Networks *int32 `json:"networks,omitempty"`
-	// Pods of the tenant's namespaces that hold an address. One more gets no port, and an Event that says QuotaExceeded; it gets its
-	// port when another goes. Pods that have an address keep it, whatever becomes of the quota.
+	// Pods of the tenant's namespaces that hold an address, in any Network. A pod beyond it waits, with an Event
+	// QuotaExceeded, until another goes. A lower quota takes no address away.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Pods *int32 `json:"pods,omitempty"`
-	// Services of the tenant's namespaces that have a virtual address: neither headless ones nor aliases. Of more the oldest are served.
-	// The others have no address and no name in any Network, and an Event that says QuotaExceeded.
+	// Services of the tenant's namespaces with a ClusterIP, in any Network; headless ones and aliases do not count.
+	// The oldest are served. The others have no address and no name in any Network, and an Event QuotaExceeded. A
+	// lower quota ends the service of the youngest at once.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Services *int32 `json:"services,omitempty"`
-	// Gateways of the tenant's namespaces whose class is Atoll's. Of more the oldest are served, and the others say QuotaExceeded in their
-	// conditions.
+	// Gateways of the tenant's namespaces whose class is Atoll's. The oldest are served. The others have no address,
+	// and say QuotaExceeded. A lower quota ends the service of the youngest at once.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -181,60 +186,62 @@ type TenantQuotas struct {
 
 // TenantStatus is what the controller has made of a Tenant.
 type TenantStatus struct {
-	// Pending: its default Network is not there yet. Ready: all of its Networks are. Degraded: some are not. Failed: its default
-	// Network cannot be made. Terminating: it was deleted and waits for its Networks to go. Unknown: OVN's database does not answer.
+	// Pending: the default Network does not exist yet. Ready: all of its Networks are ready. Degraded: one is not.
+	// Failed: the default Network cannot be made. Terminating: deleted, and waiting for its Networks. Unknown: OVN's
+	// database does not answer.
 	//
 	// +optional
 	Phase NetworkPhase `json:"phase,omitempty"`
 
-	// The metadata.generation that this status tells of.
+	// The metadata.generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// NetworksReady: every Network of it is Ready.
-	// DNSReady: no Network of it says that its names are not answered.
-	// Ready: every Network is, and none says that its names are not answered.
-	// InUse: it was deleted, and Networks must go first; the message names them.
+	// NetworksReady: every Network of the tenant is Ready.
+	// DNSReady: no Network of the tenant says that its names are not answered.
+	// Ready: NetworksReady, and DNSReady is not false.
+	// InUse: only while it is being deleted; the message names Networks that must go first.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// The name of its default Network, once that is there.
+	// The name of its default Network, once that exists.
 	//
 	// +optional
 	DefaultNetwork string `json:"defaultNetwork,omitempty"`
-	// The number of its Networks.
+	// How many Networks it has.
 	//
 	// +optional
 	Networks int64 `json:"networks"`
-	// The number of its namespaces.
+	// How many namespaces it has.
 	//
 	// +optional
 	Namespaces int64 `json:"namespaces"`
-	// The number of pods of its namespaces that hold an address, in whichever Network.
+	// How many pods of its namespaces hold an address, in any Network.
 	//
 	// +optional
 	Pods int64 `json:"pods"`
-	// The number of Services of its namespaces that have a virtual address, served or not.
+	// How many Services of its namespaces count for the quota, served or not.
 	//
 	// +optional
 	Services int64 `json:"services"`
-	// The number of Gateways of its namespaces whose class is Atoll's, served or not.
+	// How many Gateways of its namespaces count for the quota, served or not.
 	//
 	// +optional
 	Gateways int64 `json:"gateways"`
-	// What is used of the quotas that it has.
+	// What is used of each quota. If used is more than hard, the youngest are not served; a pod that has an address
+	// keeps it.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=resource
 	Quotas []TenantQuotaStatus `json:"quotas,omitempty"`
 
-	// How its pods are isolated from all who are not the tenant's; that its Networks reach one another is no matter. Absent while its
-	// default Network is not there, or one of its Networks says nothing of its own isolation.
+	// How its pods are isolated from all pods that are not the tenant's; its Networks may reach one another. Absent
+	// while the default Network does not exist, or one of its Networks says nothing of its isolation.
 	//
 	// +optional
 	Isolation *Isolation `json:"isolation,omitempty"`
@@ -246,8 +253,12 @@ type TenantQuotaStatus struct {
 	//
 	// +required
 	Resource string `json:"resource"`
+	// How many there are.
+	//
 	// +required
 	Used int64 `json:"used"`
+	// The quota.
+	//
 	// +required
 	Hard int64 `json:"hard"`
 }
