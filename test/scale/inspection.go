@@ -33,9 +33,13 @@ type inspected struct {
 	IdleMB float64 `json:"idleMB"`
 	RowsMB float64 `json:"rowsMB"`
 	MostMB float64 `json:"mostMB"`
-	// Answered and Refused are questions of those who asked all at once. Refused are those that found no place.
+	// RowsSeconds is the time until the first explanation came, which has all rows read.
+	RowsSeconds float64 `json:"rowsSeconds"`
+	// Answered, Refused and Late are questions of those who asked all at once. Refused are those that found no place, Late those
+	// whose answer would have taken longer than one may.
 	Answered int `json:"answered"`
 	Refused  int `json:"refused"`
+	Late     int `json:"late"`
 	// LargestMB is the largest answer.
 	LargestMB float64 `json:"largestMB"`
 }
@@ -75,9 +79,11 @@ func (s *scale) inspection(ctx context.Context) error {
 	if err := held(&out.IdleMB); err != nil {
 		return err
 	}
-	if _, _, err := i.explain(ctx); err != nil {
+	start := time.Now()
+	if err := i.firstExplanation(ctx); err != nil {
 		return err
 	}
+	out.RowsSeconds = time.Since(start).Seconds()
 	if err := held(&out.RowsMB); err != nil {
 		return err
 	}
@@ -89,8 +95,8 @@ func (s *scale) inspection(ctx context.Context) error {
 		return err
 	}
 	out.MostMB = memory.MostMB
-	s.progress.Say("atoll-inspect: %.0f MB, with rows %.0f MB, at most %.0f MB; %d answers, %d refused",
-		out.IdleMB, out.RowsMB, out.MostMB, out.Answered, out.Refused)
+	s.progress.Say("atoll-inspect: %.0f MB, with rows %.0f MB after %.1f s, at most %.0f MB; %d answers, %d refused, %d late",
+		out.IdleMB, out.RowsMB, out.RowsSeconds, out.MostMB, out.Answered, out.Refused, out.Late)
 	return nil
 }
 
@@ -211,6 +217,25 @@ func (i *inspection) explain(ctx context.Context) (status int, length int64, err
 	return i.ask(ctx, http.MethodPost, api.ResourceExplanations, question)
 }
 
+// firstExplanation asks until there is an explanation: with many rows, who asks first is told to ask again.
+func (i *inspection) firstExplanation(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		status, _, err := i.explain(ctx)
+		if status == http.StatusServiceUnavailable {
+			last = err
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
 // askAll has many operators ask everything there is to read about the whole cluster at once, and for explanations.
 func (i *inspection) askAll(ctx context.Context, out *inspected) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*askFor)
@@ -234,6 +259,8 @@ func (i *inspection) askAll(ctx context.Context, out *inspected) error {
 				}
 				lock.Lock()
 				switch {
+				case status == http.StatusServiceUnavailable:
+					out.Late++
 				case err != nil:
 					failed = err
 				case status < http.StatusMultipleChoices:

@@ -107,8 +107,10 @@ func (r results) printFigures(t harness.Table) {
 	t.Figure("all objects known after a restart", fmt.Sprintf("%.1f s", r.Restart.AllKnown), harness.Nobody)
 	t.Figure("heap of the controller", fmt.Sprintf("%.0f MB in use", r.HeapMB), harness.Nobody)
 	t.Figure("memory of atoll-inspect", fmt.Sprintf("%.0f MB with all objects, %.0f MB with OVN's rows, %.0f MB at most, of %d operators at once "+
-		"(%d answers, the largest %.1f MB; %d refused)", r.Inspection.IdleMB, r.Inspection.RowsMB, r.Inspection.MostMB, askers,
-		r.Inspection.Answered, r.Inspection.LargestMB, r.Inspection.Refused), harness.Nobody)
+		"(%d answers, the largest %.1f MB; %d refused, %d late)", r.Inspection.IdleMB, r.Inspection.RowsMB, r.Inspection.MostMB, askers,
+		r.Inspection.Answered, r.Inspection.LargestMB, r.Inspection.Refused, r.Inspection.Late), harness.Nobody)
+	t.Figure("atoll-inspect's first explanation", fmt.Sprintf("after %.1f s, by which it had read all rows", r.Inspection.RowsSeconds),
+		harness.Nobody)
 	t.Figure("library alone", fmt.Sprintf("%.0f rows/s in batches of %v", r.Known.Raw, r.Known.Batches), r.Known.RawOthers)
 	t.Figure("API server without a controller", fmt.Sprintf("%.0f pods/s created", r.Known.APIAlone), harness.Nobody)
 }

@@ -147,6 +147,7 @@ var errTookTooLong = apierrors.NewServiceUnavailable("the answer took longer tha
 func (h *handler) answer(w http.ResponseWriter, r request, answer func(request) (any, error)) {
 	value, err := answer(r)
 	switch ended := r.Context().Err(); {
+	case errors.Is(ended, context.DeadlineExceeded) && errors.Is(err, question.ErrReading):
 	case errors.Is(ended, context.DeadlineExceeded):
 		err = errTookTooLong
 	case ended != nil:
@@ -224,7 +225,7 @@ func (h *handler) fail(w http.ResponseWriter, err error) {
 		h.fail(w, apierrors.NewBadRequest(q.Error()))
 		return
 	}
-	if errors.Is(err, question.ErrNotRead) {
+	if errors.Is(err, question.ErrNotRead) || errors.Is(err, question.ErrReading) {
 		h.fail(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}

@@ -2,9 +2,11 @@ package ipam
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
@@ -43,7 +45,11 @@ func Checks(ctx context.Context, s snapshot.Sources) ([]api.IPAMCheck, error) {
 		out = checks(held, rows, "")
 		return nil
 	}); err != nil {
-		return checks(held, nil, snapshot.NotAnswering("northbound")+": leaks there, and ports that differ, are not known"), snapshot.Ended(ctx)
+		why := snapshot.NotAnswering("northbound")
+		if errors.Is(err, question.ErrReading) {
+			why = err.Error()
+		}
+		return checks(held, nil, why+": leaks there, and ports that differ, are not known"), snapshot.Ended(ctx)
 	}
 	return out, snapshot.Ended(ctx)
 }

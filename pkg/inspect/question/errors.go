@@ -55,5 +55,8 @@ type AbsentError struct{ Object string }
 // Error says what is not there.
 func (e *AbsentError) Error() string { return e.Object + " does not exist" }
 
+// ErrReading says that OVN's rows are being read.
+var ErrReading = errors.New("OVN's northbound database has many rows, which are still being read; ask again in a moment")
+
 // ErrNotRead says that who answers has only just begun.
 var ErrNotRead = errors.New("the cluster's objects have not been read yet; ask again in a moment")

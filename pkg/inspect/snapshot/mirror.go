@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
+	"github.com/atoll-net/atoll/pkg/inspect/question"
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 	"github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
@@ -13,6 +15,9 @@ import (
 // mirrorTime is how long a mirror is kept that nobody asks: a question follows another within it, and a controller that nobody
 // asks has none.
 const mirrorTime = time.Minute
+
+// readTime bounds how long all rows are read.
+const readTime = 5 * time.Minute
 
 // Mirror has the northbound database's rows for one question at a time. It reads them when somebody asks, and keeps up with them
 // for a while.
@@ -22,6 +27,8 @@ type Mirror struct {
 	turn    chan struct{}
 	session *ovsdb.Session
 	idle    *time.Timer
+	// reading ends the reading of all rows; nil while nobody reads them.
+	reading atomic.Pointer[context.CancelFunc]
 	// rows and members are when they were last heard to change, for as long as they count as changing.
 	rows    map[nb.Ref]time.Time
 	members map[nb.Member]time.Time
@@ -32,14 +39,46 @@ func NewMirror(database ovsdb.Config) *Mirror {
 	return &Mirror{database: database, turn: make(chan struct{}, 1)}
 }
 
-// Use calls do with the rows as they are now.
+// Use calls do with the rows as they are now. Whoever asks first has all rows read. That goes on when their time is over, so that
+// whoever asks again finds them: to read the rows of 50,000 pods takes longer than an answer may.
 func (m *Mirror) Use(ctx context.Context, do func(Northbound) error) error {
 	select {
 	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return m.late(ctx)
 	}
+	ready := make(chan error, 1)
+	go func() { ready <- m.prepare() }()
+	leave := func() {
+		m.idle = time.AfterFunc(mirrorTime, m.Close)
+		<-m.turn
+	}
+	select {
+	case err := <-ready:
+		defer leave()
+		if err != nil {
+			return err
+		}
+		return do(m.session)
+	case <-ctx.Done():
+		go func() {
+			defer leave()
+			<-ready
+		}()
+		return m.late(ctx)
+	}
+}
+
+// late is why somebody does not get the rows whose time is over.
+func (m *Mirror) late(ctx context.Context) error {
+	if m.reading.Load() != nil {
+		return question.ErrReading
+	}
+	return context.Cause(ctx)
+}
+
+// prepare reads the rows, unless they are there and kept up with. Its caller holds the turn.
+func (m *Mirror) prepare() error {
 	if m.idle != nil {
 		m.idle.Stop()
 	}
@@ -51,6 +90,10 @@ func (m *Mirror) Use(ctx context.Context, do func(Northbound) error) error {
 		}
 	}
 	if m.session == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), readTime)
+		defer cancel()
+		m.reading.Store(&cancel)
+		defer m.reading.Store(nil)
 		session, err := ovsdb.Open(ctx, m.database)
 		if err != nil {
 			return fmt.Errorf("read the northbound database: %w", err)
@@ -60,8 +103,7 @@ func (m *Mirror) Use(ctx context.Context, do func(Northbound) error) error {
 	}
 	// From here on it is as it is now.
 	m.hear(m.session.Take())
-	m.idle = time.AfterFunc(mirrorTime, m.Close)
-	return do(m.session)
+	return nil
 }
 
 // follow hears of changes when they come, until the session ends.
@@ -109,6 +151,9 @@ func (m *Mirror) Lately() ovsdb.Changes {
 
 // Close ends the mirror; a later question begins a new one.
 func (m *Mirror) Close() {
+	if cancel := m.reading.Load(); cancel != nil {
+		(*cancel)()
+	}
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
 	if m.idle != nil {
