@@ -8,14 +8,14 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/domain/compatible"
 	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/pkg/domain/visible"
 )
 
-// apiService is the Kubernetes API's Service: the one name that exists in a Network because it has access to the infrastructure.
-var apiService = ServiceKey{Namespace: "default", Name: "kubernetes"}
+// apiService is the Kubernetes API's Service.
+var apiService = ServiceKey(visible.APIKey())
 
-// Directory holds what the cluster has, and keeps the Zones of the Networks that this node serves in step with it. A Network sees
-// the Services that package visible says, those that its providers offer (offers.go), and the Kubernetes API's unless infraAccess
-// is none.
+// Directory holds what the cluster has, and keeps the Zones of the Networks that this node serves in step with it. Package visible says
+// which names of Services a Network knows, and what they stand for there.
 type Directory struct {
 	domain  string
 	servers []netip.Addr

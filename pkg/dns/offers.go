@@ -6,11 +6,9 @@ import (
 	"slices"
 
 	"github.com/atoll-net/atoll/pkg/domain/model"
-	"github.com/atoll-net/atoll/pkg/domain/visible"
 )
 
-// A consumer knows the Services of namespaces that are at home with its providers and may attach there: neither what these see of others,
-// nor Services that only have endpoints there. Whether one Network reaches another says package compatible.
+// Which names of its providers a Network knows says visible.Asker; whether one Network reaches another says package compatible.
 
 // reached are endpoints as a Network reaches them.
 type reached struct {
@@ -27,15 +25,6 @@ func (r reached) addressOf(e Endpoint) netip.Addr {
 		return e.Face
 	}
 	return e.Address
-}
-
-// within are endpoints in the Network itself.
-func within(from map[SliceKey]*Slice) []reached {
-	out := make([]reached, 0, len(from))
-	for key, s := range from {
-		out = append(out, reached{Slice: s, key: key})
-	}
-	return out
 }
 
 // SetNetwork takes over a Network as it is now: each one of the cluster, whether this node serves it or not.
@@ -126,33 +115,4 @@ func (d *Directory) looking(networks ...string) iter.Seq[*served] {
 			}
 		}
 	}
-}
-
-// provider is the Network that offers a Service to a consumer; nil when none does. The Kubernetes API's is nobody's offer: infraAccess
-// decides about it.
-func (d *Directory) provider(s *served, key ServiceKey) *model.Network {
-	ns := d.namespaces[key.Namespace]
-	if ns == nil || key == apiService || d.consumers[ns.Home()][s.network.Name] == nil {
-		return nil
-	}
-	if n := d.networks[ns.Home()]; n != nil && home(n, ns) {
-		return n
-	}
-	return nil
-}
-
-// abroad are a Service's endpoints in the Networks that a consumer reaches: its provider, and others of which it is a consumer, too.
-func (d *Directory) abroad(s *served, key ServiceKey) []reached {
-	var out []reached
-	ns := d.namespaces[key.Namespace]
-	for network, behind := range d.behind[key] {
-		n := d.networks[network]
-		if n == nil || d.consumers[network][s.network.Name] == nil || !(visible.Looker{Network: n}).Admits(*ns) {
-			continue
-		}
-		for key, slice := range behind {
-			out = append(out, reached{Slice: slice, key: key, faces: true})
-		}
-	}
-	return out
 }

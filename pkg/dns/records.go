@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/atoll-net/atoll/pkg/domain/visible"
 )
 
 // records are what one Network knows of one Service. They are not changed once made.
@@ -51,7 +53,7 @@ func newRecords(service *Service, virtual []netip.Addr, from []reached) *records
 	for _, s := range from {
 		for _, e := range s.Endpoints {
 			if addr := s.addressOf(e); addr.IsValid() && (e.Ready || service.PublishNotReady) {
-				r.endpoints = append(r.endpoints, endpoint{host: hostOf(e.Hostname, addr), addr: addr, ports: s.Ports})
+				r.endpoints = append(r.endpoints, endpoint{host: visible.Host(e.Hostname, addr), addr: addr, ports: s.Ports})
 			}
 		}
 	}
@@ -110,26 +112,6 @@ func (r *records) named() iter.Seq2[netip.Addr, []string] {
 
 func comparePorts(a, b Port) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
-}
-
-// hostOf is the first label of an endpoint's name: its hostname, else its address with dashes, as CoreDNS has it.
-func hostOf(hostname string, addr netip.Addr) string {
-	if hostname != "" {
-		return strings.ToLower(hostname)
-	}
-	return dashed(addr)
-}
-
-// dashed writes an address as a label. A label may not end with a dash.
-func dashed(a netip.Addr) string {
-	s := strings.NewReplacer(".", "-", ":", "-").Replace(a.String())
-	if strings.HasSuffix(s, "-") {
-		s += "0"
-	}
-	if strings.HasPrefix(s, "-") {
-		s = "0" + s
-	}
-	return s
 }
 
 // wanted is the part of a name in front of the Service's. Empty strings stand for whatever there is.
