@@ -15,34 +15,8 @@ import (
 
 // sixOnly completes the porthole of such a Network. The caller holds the lock.
 func (w *World) sixOnly(spec *porthole.Spec) {
-	if len(spec.DNS) > 0 && !model.HasIPv6(spec.DNS) {
-		spec.DNS = append(slices.Clone(spec.DNS), model.NamesAddress6())
-	}
-	port, lacks := w.apiLacksIPv6()
-	if !lacks || spec.Infra == model.InfraNone {
-		return
-	}
-	at := netip.AddrPortFrom(model.APIAddress6(), port)
-	if slices.ContainsFunc(spec.Cluster.Servers, func(s netip.AddrPort) bool { return s.Addr().Is6() }) {
-		// Packets can go there as they are.
-		spec.API = append(slices.Clone(spec.API), at)
-		return
-	}
-	spec.Relayed = []netip.AddrPort{at}
-}
-
-// apiLacksIPv6 reports whether the API's Service has no address of IPv6, and the port of the one that it has. The caller holds the
-// lock.
-func (w *World) apiLacksIPv6() (port uint16, lacks bool) {
-	for _, at := range w.api {
-		if at.Addr().Is6() {
-			return 0, false
-		}
-	}
-	if len(w.api) == 0 {
-		return 0, false
-	}
-	return w.api[0].Port(), true
+	rules := spec.Rules().SixOnly()
+	spec.DNS, spec.API, spec.Relayed = rules.DNS, rules.API, rules.Relayed
 }
 
 // APIServers are where the API servers are reached.
@@ -74,7 +48,7 @@ func (w *World) Elsewhere(n attachment.NIC) nri.Elsewhere {
 	if out.Resolver = model.NamesAddress6(); model.HasIPv6(w.infra.DNS) {
 		out.Resolver = w.infra.DNS[slices.IndexFunc(w.infra.DNS, netip.Addr.Is6)]
 	}
-	if _, lacks := w.apiLacksIPv6(); lacks {
+	if is6 := func(at netip.AddrPort) bool { return at.Addr().Is6() }; len(w.api) > 0 && !slices.ContainsFunc(w.api, is6) {
 		out.API = w.api[0].Addr()
 	}
 	return out

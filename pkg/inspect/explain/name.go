@@ -13,19 +13,27 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
-// sees reports whether a Network's pods know a Service: by themselves, or because a provider of theirs offers it.
-func (e *explainer) sees(network string, key model.ServiceKey) (own, offered bool) {
-	ns, n := e.objects.Namespaces[key.Namespace], e.objects.Networks[network]
-	if ns == nil || n == nil {
-		return false, false
+// asker is a Network as names go by it: as atoll-dns of a node answers its pods, and the cluster's own DNS those of a flat one.
+func (e *explainer) asker(network string) visible.Asker {
+	return visible.Asker{
+		Looker:   visible.Looker{Network: e.objects.Networks[network], Standard: network == e.settings.Network},
+		Networks: e.objects.Networks, Peers: e.peers,
 	}
-	home := visible.Home(*ns, e.settings.Network)
-	service := visible.Service{Namespace: ns, Home: home, Behind: e.behind(key, network)}
-	own = visible.Looker{Network: n, Standard: network == e.settings.Network}.Sees(service)
-	if p := e.objects.Networks[home]; p != nil && e.peers.Reaches(network, home) {
-		offered = visible.Looker{Network: p, Standard: home == e.settings.Network}.Sees(visible.Service{Namespace: ns, Home: home})
+}
+
+// named is a Service as a Network's pods may know it by its name, and why they do.
+func (e *explainer) named(network string, key model.ServiceKey) (out visible.Named, knows visible.Knows) {
+	out.Key, out.Namespace, out.Behind = key, e.objects.Namespaces[key.Namespace], e.behind(key, network)
+	if out.Namespace != nil {
+		out.Home = visible.Home(*out.Namespace, e.settings.Network)
 	}
-	return own, offered
+	if s := e.objects.Services[key]; s != nil {
+		out.ClusterIPs, out.Own = s.ClusterIPs, s.Assigned
+	}
+	if e.objects.Networks[network] == nil {
+		return out, knows
+	}
+	return out, e.asker(network).Knows(out)
 }
 
 // behind reports whether a Service has endpoints in a Network.
@@ -40,18 +48,13 @@ func (e *explainer) behind(key model.ServiceKey, network string) bool {
 	return false
 }
 
-// virtual are the addresses by which pods of a Network dial a Service: those that it has in its own Network for the pods there and of
-// consumers that take that one's ranges, of a family without one the ClusterIP.
-func (e *explainer) virtual(network string, s *model.Service) (out []netip.Addr) {
-	for _, ip := range s.ClusterIPs {
-		if a := s.Assigned; a != nil && (a.Network == network || e.peers.DialsServices(network, a.Network)) && !e.flat(network) {
-			if own, has := ofFamily(a.Addresses, ip.Is4()); has {
-				ip = own
-			}
-		}
-		out = append(out, ip)
+// virtual are the addresses by which pods of a Network dial a Service.
+func (e *explainer) virtual(network string, s *model.Service) []netip.Addr {
+	named, knows := e.named(network, s.Key)
+	if e.flat(network) || e.objects.Networks[network] == nil {
+		return s.ClusterIPs
 	}
-	return out
+	return e.asker(network).Addresses(named, knows)
 }
 
 // toService are the addresses by which a pod dials a Service.
@@ -82,13 +85,12 @@ func (e *explainer) toService(from *party, key model.ServiceKey) ([]target, []Wa
 func (e *explainer) headless(from *party, key model.ServiceKey, host string) ([]target, []Way, error) {
 	var out []target
 	unready, unreached := 0, 0
+	named, knows := e.named(from.network, key)
 	for _, s := range e.slicesOf[key] {
 		for _, end := range s.Endpoints {
-			if host != "" && end.Hostname != host {
-				continue
-			}
-			at, reached := e.endpointFor(from, end)
+			at, reached := e.endpointFor(from, named, knows, end)
 			switch {
+			case host != "" && (reached && host != visible.Host(end.Hostname, at) || !reached && host != end.Hostname):
 			case !end.Ready:
 				unready++
 			case !reached:
@@ -119,18 +121,30 @@ func (e *explainer) headless(from *party, key model.ServiceKey, host string) ([]
 	return nil, []Way{w}, nil
 }
 
-// endpointFor is the address by which pods of a Network dial an endpoint; false when they do not.
-func (e *explainer) endpointFor(from *party, end model.Endpoint) (netip.Addr, bool) {
-	pod := e.objects.Pods[end.Pod]
-	if pod == nil || len(pod.Assigned) == 0 || e.flat(from.network) {
+// endpointFor is the address by which pods of a Network are told of an endpoint; false when they are not. One that is no pod is taken for
+// one of the Service's own Network.
+func (e *explainer) endpointFor(from *party, s visible.Named, k visible.Knows, end model.Endpoint) (netip.Addr, bool) {
+	if e.flat(from.network) {
 		return end.Address, true
 	}
-	a := pod.Assigned[0]
-	switch {
-	case a.Network == from.network:
-		return ofFamily(addressesOf(a.Addresses), end.Address.Is4())
-	case e.peers.Reaches(from.network, a.Network):
-		return end.Address, true
+	if !k.Any() {
+		return netip.Addr{}, false
+	}
+	network, own, isPod := s.Home, end.Address, end.Pod != model.PodKey{}
+	if isPod {
+		pod := e.objects.Pods[end.Pod]
+		if pod == nil || len(pod.Assigned) == 0 {
+			return netip.Addr{}, false
+		}
+		network = pod.Assigned[0].Network
+		own, _ = ofFamily(addressesOf(pod.Assigned[0].Addresses), end.Address.Is4())
+	}
+	switch e.asker(from.network).Reaches(s, k, network) {
+	case visible.ByOwnAddress:
+		return own, own.IsValid()
+	case visible.ByFace:
+		return end.Address, isPod
+	case visible.Unreached:
 	}
 	return netip.Addr{}, false
 }
@@ -142,45 +156,52 @@ func (e *explainer) unserved(from *party, p packet) (Hop, bool) {
 		return Hop{}, false
 	}
 	h := Hop{Layer: LayerBalancer, Node: from.node, Network: from.network}
-	has := slices.ContainsFunc(s.Ports, func(sp model.ServicePort) bool { return sp.Protocol == p.protocol && sp.Port == p.port })
-	own, offered := e.sees(from.network, key)
 	infra, _ := e.access(from.network)
-	switch {
+	_, knows := e.named(from.network, key)
+	switch has := func(sp model.ServicePort) bool { return sp.Protocol == p.protocol && sp.Port == p.port }; {
 	case p.protocol == trace.ICMP:
 		h.What, h.Next = fmt.Sprintf("%s is the address of Service %s, and such addresses answer no ping", p.dst, key), "dial one of its ports"
-	case !has:
+	case !slices.ContainsFunc(s.Ports, has):
 		h.What = e.noPort(key, s)
 		h.Next = fmt.Sprintf("dial a port that it has, or add one to spec.ports: kubectl get service -n %s %s", key.Namespace, key.Name)
-	case (own || offered) && s.Local && e.onlyElsewhere(key, from.node):
+	case knows.Any() && s.Local && e.onlyElsewhere(key, from.node):
 		h.What = fmt.Sprintf("internalTrafficPolicy of Service %s is Local, and none of its endpoints is on node %s: it has %s", key, from.node,
 			e.nodesBehind(key))
 		h.Next = fmt.Sprintf(
 			"run its pods on every node (a DaemonSet), or let clients reach other nodes: kubectl patch service -n %s %s -p "+
 				"'{\"spec\":{\"internalTrafficPolicy\":\"Cluster\"}}'", key.Namespace, key.Name)
-	case own || offered:
+	case knows.Any():
 		h.What = fmt.Sprintf("Service %s should be known in Network %s, and no row leads %s anywhere", key, from.network, p)
 		h.Next = "atoll check names the row that is missing; does a controller lead (kubectl -n atoll-system get lease atoll-controller)?"
 	case infra == model.InfraDirect || e.flat(from.network):
 		return Hop{}, false
 	default:
-		home := ""
-		if ns := e.objects.Namespaces[key.Namespace]; ns != nil {
-			home = visible.Home(*ns, e.settings.Network)
-		}
-		of := fmt.Sprintf("Service %s is of Network %s and not known in Network %s", key, home, from.network)
-		switch {
-		case home == "" || e.objects.Networks[home] == nil:
-			h.What, h.Next = fmt.Sprintf("Service %s is of no Network that is there", key), fmt.Sprintf("kubectl get namespace %s --show-labels",
-				key.Namespace)
-		case e.flat(home):
-			h.What = fmt.Sprintf("%s, which has infraAccess %s", of, infra)
-			h.Next = fmt.Sprintf("spec.infraAccess: direct of Network %s would let its pods reach Services of the default Network", from.network)
-		default:
-			h = e.unreached(from, &party{network: home})
-			h.What = of + ": " + h.What
-		}
+		return e.unknown(from, key), true
 	}
 	return h, true
+}
+
+// unknown says why a Network's pods do not know a Service.
+func (e *explainer) unknown(from *party, key model.ServiceKey) Hop {
+	h := Hop{Layer: LayerBalancer, Node: from.node, Network: from.network}
+	infra, _ := e.access(from.network)
+	home := ""
+	if ns := e.objects.Namespaces[key.Namespace]; ns != nil {
+		home = visible.Home(*ns, e.settings.Network)
+	}
+	of := fmt.Sprintf("Service %s is of Network %s and not known in Network %s", key, home, from.network)
+	switch {
+	case home == "" || e.objects.Networks[home] == nil:
+		h.What, h.Next = fmt.Sprintf("Service %s is of no Network that is there", key), fmt.Sprintf("kubectl get namespace %s --show-labels",
+			key.Namespace)
+	case e.flat(home):
+		h.What = fmt.Sprintf("%s, which has infraAccess %s", of, infra)
+		h.Next = fmt.Sprintf("spec.infraAccess: direct of Network %s would let its pods reach Services of the default Network", from.network)
+	default:
+		h = e.unreached(from, &party{network: home})
+		h.What = of + ": " + h.What
+	}
+	return h
 }
 
 // serviceAt is the Service that an address means in the sender's Network.
@@ -210,56 +231,33 @@ func (e *explainer) toName(from *party, name string) ([]target, []Way, error) {
 				"nslookup %s, and ask for the address",
 			from.network, n.DNSService.Namespace, n.DNSService.Name, from.pod.Namespace, from.pod.Name, name)
 	}
-	found := func(full string, what string, args ...any) Hop {
-		return Hop{
-			Layer: LayerName, Node: from.node, Network: from.network, OK: true, What: fmt.Sprintf("%s: %s, %s", asked, full,
-				fmt.Sprintf(what, args...)),
-		}
+	found := func(what string) Hop {
+		return Hop{Layer: LayerName, Node: from.node, Network: from.network, OK: true, What: asked + ": " + what}
 	}
-	with := func(hop Hop, targets []target, ended []Way, err error) ([]target, []Way, error) {
+	for _, full := range e.searched(from, name) {
+		what, targets, ended := e.lookUp(from, full)
+		if what == "" {
+			continue
+		}
+		hop := found(full + ", " + what)
 		for i := range targets {
 			targets[i].hops = append([]Hop{hop}, targets[i].hops...)
 		}
 		for i := range ended {
 			ended[i].There = slices.Insert(ended[i].There, 1, hop)
 		}
-		return targets, ended, err
-	}
-	for _, full := range e.searched(from, name) {
-		key, host, is := e.serviceName(full)
-		if !is {
-			continue
-		}
-		s, headless := e.objects.Services[key], len(e.slicesOf[key]) > 0
-		own, offered := e.sees(from.network, key)
-		infra, _ := e.access(from.network)
-		if key == snapshot.APIKey() && !e.flat(from.network) {
-			own, offered = infra != model.InfraNone, false
-		}
-		switch {
-		case !own && !offered:
-		case s != nil && host == "":
-			if s.Assigned != nil && s.Assigned.Refused {
-				continue
-			}
-			targets, ended, err := e.toService(from, key)
-			return with(found(full, "is Service %s", key), targets, ended, err)
-		case headless:
-			targets, ended, err := e.headless(from, key, host)
-			return with(found(full, "is of Service %s", key), targets, ended, err)
-		}
+		return targets, ended, nil
 	}
 	domain := "." + e.domain()
 	_, egress := e.access(from.network)
 	outside := !strings.HasSuffix("."+strings.TrimSuffix(name, "."), domain) && strings.Contains(strings.TrimSuffix(name, "."), ".") &&
 		!e.clusterLike(name)
-	if outside && (egress == model.EgressNode) {
+	if outside && egress == model.EgressNode {
 		var out []target
 		for _, a := range somewhere() {
 			if _, has := from.as(a); has {
-				out = append(out, target{
-					a, e.q.Port, []Hop{found(name, "is none of the cluster's: the node's own resolvers are asked; %s stands for their answer", a)},
-				})
+				what := fmt.Sprintf("%s, is none of the cluster's: the node's own resolvers are asked; %s stands for their answer", name, a)
+				out = append(out, target{a, e.q.Port, []Hop{found(what)}})
 			}
 		}
 		return out, nil, nil
@@ -267,6 +265,27 @@ func (e *explainer) toName(from *party, name string) ([]target, []Way, error) {
 	w := Way{There: []Hop{e.begin(from)}}
 	w.stop(e.noName(from, asked, name, outside))
 	return nil, []Way{w}, nil
+}
+
+// lookUp finds what a full name stands for in a Network: a Service, or endpoints of one. what is empty when there is no such name.
+func (e *explainer) lookUp(from *party, full string) (what string, targets []target, ended []Way) {
+	key, host, is := e.serviceName(full)
+	if !is {
+		return "", nil, nil
+	}
+	s := e.objects.Services[key]
+	_, knows := e.named(from.network, key)
+	switch {
+	case !knows.Any() || s != nil && s.Assigned != nil && s.Assigned.Refused:
+		return "", nil, nil
+	case s != nil && host == "":
+		targets, ended, _ = e.toService(from, key)
+		return fmt.Sprintf("is Service %s", key), targets, ended
+	case len(e.slicesOf[key]) > 0:
+		targets, ended, _ = e.headless(from, key, host)
+		return fmt.Sprintf("is of Service %s", key), targets, ended
+	}
+	return "", nil, nil
 }
 
 // clusterLike reports whether a name is one of a Service's without the cluster's domain: what is searched finds those.
@@ -325,7 +344,7 @@ func (e *explainer) noName(from *party, asked, name string, outside bool) Hop {
 
 // asks follows the question for a name to who answers, and says who does; ended: it does not get there.
 func (e *explainer) asks(from *party, name string) (who string, ended *Way) {
-	servers := e.resolvers()
+	servers := e.resolversOf(from.network)
 	var ask netip.Addr
 	for _, a := range servers {
 		if _, has := from.as(a); has {

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/domain/egress"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/inspect/question"
-	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
@@ -25,59 +25,43 @@ func (e *explainer) wall(layer Layer, at *party, what, next string, args ...any)
 	return Hop{Layer: layer, Node: at.node, Network: at.network, What: what, Next: fmt.Sprintf(next, args...)}
 }
 
-// leave follows what leaves a vpc Network by its porthole. The order is that of the porthole's chains. (docs/design/porthole.md,
-// "Who may what".)
+// leave follows what leaves a vpc Network by its porthole.
 func (e *explainer) leave(way *Way, from *party, p packet) {
 	if !e.hasRouter(way, from, from.network, from.network+":edge", from.network+":edge:router") {
 		return
 	}
 	way.ok(LayerRouter, from.node, from.network, "router %s leads %s to the porthole on the pod's own node", from.network, p.dst)
-	if e.answeredInPorthole(way, from, p) || e.asksAPI(way, from, p, LayerPorthole) {
-		return
-	}
-	if to, isFace := e.faces[p.dst]; isFace || e.among(e.settings.Faces, p.dst) {
-		e.toFace(way, from, p, to)
-		return
-	}
-	n := e.objects.Networks[from.network]
-	if n == nil {
+	if e.objects.Networks[from.network] == nil {
 		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("Network %s is not in the API, so its porthole is closed", from.network),
 			"kubectl get networks"))
 		return
 	}
-	// inRange ends what goes to an address of a Network's Services that none has.
-	inRange := func(name string) bool {
-		other := e.objects.Networks[name]
-		if other == nil || !e.among(e.serviceRangesOf(other), p.dst) {
-			return false
-		}
-		way.stop(e.wall(LayerPorthole, from, fmt.Sprintf("%s lies in a service range of Network %s, and no Service has %s", p.dst, name, p),
-			"which Service is meant? kubectl get services -A -o yaml, annotation %s", model.AnnotationServiceAddresses))
-		return true
+	e.past(way, from, p, LayerPorthole)
+}
+
+// past takes what leaves a Network where the rules of its porthole lead it, or those of the node for a flat Network.
+func (e *explainer) past(way *Way, from *party, p packet, layer Layer) {
+	v := e.rulesOf(from.network).Judge(egress.Packet{To: p.dst, Port: p.port, Protocol: p.protocol})
+	switch {
+	case v.Why == egress.Names:
+		e.asksNode(way, from, p, v.Pass)
+	case v.Why == egress.Face && v.Address == p.dst:
+		e.toFace(way, from, p, e.faces[p.dst])
+	case !v.Pass || e.noPortOfAPI(p, v):
+		way.stop(e.refused(from, p, v, layer))
+	case v.Why == egress.API || v.Why == egress.Server:
+		infra, _ := e.access(from.network)
+		way.ok(layer, from.node, from.network, "infraAccess %s lets it pass to the Kubernetes API, at one of %s", infra,
+			model.Count(len(e.apiServers()), "server"))
+		way.arrive("the Kubernetes API", "the address of node "+from.node)
+		e.backFromOutside(way, from)
+	case v.Why == egress.Infrastructure:
+		e.toInfrastructure(way, from, p, e.infrastructure(v.Address))
+	default:
+		way.ok(LayerOutside, from.node, "", "it leaves node %s with the node's address", from.node)
+		way.arrive(question.OutsideWord+", "+p.dst.String(), "the address of node "+from.node)
+		e.backFromOutside(way, from)
 	}
-	if inRange(from.network) {
-		return
-	}
-	if e.past(way, from, p, LayerPorthole, func() bool {
-		if slices.ContainsFunc(e.peers.Ranged(from.network), inRange) {
-			return true
-		}
-		for _, name := range e.peers.Addressed(from.network) {
-			if other := e.objects.Networks[name]; other != nil && e.among(e.subnetsOf(other), p.dst) {
-				way.stop(
-					e.wall(LayerPorthole, from,
-						fmt.Sprintf("%s lies in a subnet of Network %s, whose pods are dialled by their own addresses, and no pod has it", p.dst, name),
-						"is the pod still there, under that address?"))
-				return true
-			}
-		}
-		return false
-	}) {
-		return
-	}
-	way.ok(LayerOutside, from.node, "", "it leaves node %s with the node's address", from.node)
-	way.arrive(question.OutsideWord+", "+p.dst.String(), "the address of node "+from.node)
-	e.backFromOutside(way, from)
 }
 
 func (e *explainer) backFromOutside(way *Way, from *party) {
@@ -87,51 +71,6 @@ func (e *explainer) backFromOutside(way *Way, from *party) {
 			Layer: LayerPod, Node: from.node, Network: from.network, OK: true,
 			What: fmt.Sprintf("%s gets the answer from the address that it dialled, %s", from, way.Dialled),
 		})
-}
-
-func (*explainer) among(ranges []netip.Prefix, a netip.Addr) bool {
-	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) })
-}
-
-// natural is what an address of a translator of the well-known prefix stands for; itself for others. (RFC 6052.)
-func natural(a netip.Addr) netip.Addr {
-	if b := a.As16(); a.Is6() && netip.MustParsePrefix("64:ff9b::/96").Contains(a) {
-		return netip.AddrFrom4([4]byte(b[12:]))
-	}
-	return a
-}
-
-// past judges what no Service, face or name is: special ranges, infrastructure and the outside. true: the way has ended. between
-// is asked after infrastructure.
-func (e *explainer) past(way *Way, from *party, p packet, layer Layer, between func() bool) bool {
-	infra, egress := e.access(from.network)
-	dst := natural(p.dst)
-	special := append(model.Never4(), model.Never6()...)
-	what := e.infrastructure(dst)
-	switch {
-	case e.among(special, dst):
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is of a special range, or keeps a machine's credentials: no pod reaches it", p.dst),
-			"dial something else: nothing opens this"))
-		return true
-	case e.among(e.settings.Closed, dst):
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s lies in the AtollConfig's closedCIDRs: no pod reaches it", p.dst),
-			"kubectl get atollconfigs -o yaml; who runs the cluster decides about closedCIDRs"))
-		return true
-	case what != "" && infra != model.InfraDirect || dst != p.dst && what != "":
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is %s, and Network %s has infraAccess %s", p.dst, what, from.network, infra),
-			"spec.infraAccess: direct of Network %s would let its pods reach infrastructure", from.network))
-		return true
-	case what != "":
-		e.toInfrastructure(way, from, p, what)
-		return true
-	case between():
-		return true
-	case egress != model.EgressNode:
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is outside of the cluster, and Network %s has egress %s", p.dst, from.network, egress),
-			"spec.egress: node of Network %s would let its pods out", from.network))
-		return true
-	}
-	return false
 }
 
 // toInfrastructure goes on with direct access.
@@ -288,67 +227,21 @@ func (e *explainer) endpoints(key model.ServiceKey, protocol model.Protocol, por
 	return slices.Compact(out)
 }
 
-// answeredInPorthole ends the way of a question for names at the pod's own node.
-func (e *explainer) answeredInPorthole(way *Way, from *party, p packet) bool {
-	if !slices.Contains(e.resolvers(), p.dst) {
-		return false
-	}
-	n := e.objects.Networks[from.network]
-	switch {
-	case n == nil || n.DNS != model.DNSNode:
-		mode := model.DNSNone
-		if n != nil {
-			mode = n.DNS
-		}
-		way.stop(
-			e.wall(LayerName, from,
-				fmt.Sprintf("%s is the cluster's DNS, and Network %s has dns.mode %s: no node answers", p.dst, from.network, mode),
-				"spec.dns.mode: node of Network %s has its nodes answer; mode service has a Service answer", from.network))
-	case p.port != dnsPort || p.protocol != model.TCP && p.protocol != model.UDP:
+// asksNode ends the way of what is for the cluster's DNS at the pod's own node.
+func (e *explainer) asksNode(way *Way, from *party, p packet, pass bool) {
+	if !pass {
 		way.stop(
 			e.wall(LayerPorthole, from,
 				fmt.Sprintf("%s is the cluster's DNS, which the porthole answers for at port %d by udp and tcp alone", p.dst, dnsPort), "dial port %d",
 				dnsPort))
-	default:
-		way.ok(LayerName, from.node, from.network, "atoll-dns of node %s answers, with the names of Network %s", from.node, from.network)
-		way.arrive("atoll-dns of node "+from.node, p.src.String())
-		way.Back = append(way.Back, Hop{
-			Layer: LayerPod, Node: from.node, Network: from.network, OK: true,
-			What: fmt.Sprintf("%s gets the answer from %s; it has not left the node", from, way.Dialled),
-		})
+		return
 	}
-	return true
-}
-
-// asksAPI ends the way of what goes to the Kubernetes API, by its Service's address or by a server's own.
-func (e *explainer) asksAPI(way *Way, from *party, p packet, layer Layer) bool {
-	infra, _ := e.access(from.network)
-	s := e.objects.Services[snapshot.APIKey()]
-	servers := e.apiServers()
-	byService := s != nil && slices.Contains(s.ClusterIPs, p.dst) && p.protocol == model.TCP
-	server := slices.Contains(servers, netip.AddrPortFrom(p.dst, p.port)) && p.protocol == model.TCP
-	if !byService && !server {
-		return false
-	}
-	switch {
-	case infra == model.InfraNone:
-		way.stop(e.wall(layer, from, fmt.Sprintf("%s is the Kubernetes API, and Network %s has infraAccess none", p, from.network),
-			"spec.infraAccess: services of Network %s would let its pods reach it", from.network))
-	case byService && !slices.ContainsFunc(s.Ports, func(sp model.ServicePort) bool { return sp.Port == p.port }):
-		way.stop(e.wall(layer, from, fmt.Sprintf("the Kubernetes API has no port %d at %s", p.port, p.dst),
-			"dial kubernetes.default.svc at its port"))
-	case server && infra != model.InfraDirect && !e.flat(from.network):
-		way.stop(
-			e.wall(layer, from,
-				fmt.Sprintf("%s is a server of the Kubernetes API by its own address, and Network %s has infraAccess %s", p, from.network, infra),
-				"dial kubernetes.default.svc, or set spec.infraAccess: direct of Network %s", from.network))
-	default:
-		way.ok(layer, from.node, from.network, "infraAccess %s lets it pass to the Kubernetes API, at one of %s", infra,
-			model.Count(len(servers), "server"))
-		way.arrive("the Kubernetes API", "the address of node "+from.node)
-		e.backFromOutside(way, from)
-	}
-	return true
+	way.ok(LayerName, from.node, from.network, "atoll-dns of node %s answers, with the names of Network %s", from.node, from.network)
+	way.arrive("atoll-dns of node "+from.node, p.src.String())
+	way.Back = append(way.Back, Hop{
+		Layer: LayerPod, Node: from.node, Network: from.network, OK: true,
+		What: fmt.Sprintf("%s gets the answer from %s; it has not left the node", from, way.Dialled),
+	})
 }
 
 // toFace follows what leaves a vpc Network for a face: as a consumer's.
@@ -408,7 +301,7 @@ func (e *explainer) seenIn(to, from *party, src, dialled netip.Addr) netip.Addr 
 		as, _ := ofFamily(own[:], dialled.Is4())
 		return as
 	}
-	if n := e.objects.Networks[to.network]; n != nil && e.among(e.subnetsOf(n), src) {
+	if n := e.objects.Networks[to.network]; n != nil && among(e.subnetsOf(n), src) {
 		return model.ErrandAddress(src.Is4())
 	}
 	return src
@@ -416,7 +309,7 @@ func (e *explainer) seenIn(to, from *party, src, dialled netip.Addr) netip.Addr 
 
 // leaveFlat follows what leaves a flat Network: to a face, by the node, or out.
 func (e *explainer) leaveFlat(way *Way, from *party, p packet) {
-	if key, isFace := e.faces[p.dst]; isFace || e.among(e.settings.Faces, p.dst) {
+	if key, isFace := e.faces[p.dst]; isFace || among(e.faceRanges(), p.dst) {
 		if key == (model.PodKey{}) {
 			way.stop(e.wall(LayerRouter, from, fmt.Sprintf("%s is in the range of faces, and no pod has it", p.dst),
 				"is the pod still there? kubectl get pods -A -o wide"))
@@ -429,10 +322,5 @@ func (e *explainer) leaveFlat(way *Way, from *party, p packet) {
 		return
 	}
 	way.ok(LayerRouter, from.node, from.network, "router %s leads %s to the pod's own node", e.settings.Network, p.dst)
-	if e.asksAPI(way, from, p, LayerNode) || e.past(way, from, p, LayerNode, func() bool { return false }) {
-		return
-	}
-	way.ok(LayerOutside, from.node, "", "it leaves node %s with the node's address", from.node)
-	way.arrive(question.OutsideWord+", "+p.dst.String(), "the address of node "+from.node)
-	e.backFromOutside(way, from)
+	e.past(way, from, p, LayerNode)
 }

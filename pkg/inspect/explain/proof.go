@@ -146,49 +146,64 @@ func (t *trial) waysOf() (out []Way) {
 
 // verdict compares, and says both.
 func (t *trial) verdict() (verdict, what string) {
-	var ends []model.PodKey
-	reached, stopped, elsewhere := 0, 0, false
+	want := t.expected()
+	verdict, seen := t.compare(want)
+	joint := map[string]string{api.SentAsExplained: ", and ", api.SentDiffers: ", but ", api.SentUnknown: "; "}
+	return verdict, t.explained(want.reached, want.stopped) + joint[verdict] + seen
+}
+
+// expectation is what the explanation says of the target.
+type expectation struct {
+	// reached and stopped count the ways.
+	reached, stopped int
+	// ends are the pods that it may come to. elsewhere: it may come to what is no pod.
+	ends      []model.PodKey
+	elsewhere bool
+}
+
+func (t *trial) expected() (out expectation) {
 	for _, w := range t.waysOf() {
 		switch {
 		case !w.Reached:
-			stopped++
+			out.stopped++
 		case w.end == model.PodKey{}:
-			reached, elsewhere = reached+1, true
+			out.reached, out.elsewhere = out.reached+1, true
 		default:
-			reached, ends = reached+1, append(ends, w.end)
+			out.reached, out.ends = out.reached+1, append(out.ends, w.end)
 		}
 	}
-	explained := t.explained(reached, stopped)
-	at, arrived := t.arrival(ends)
-	agrees := func(seen string) (string, string) { return api.SentAsExplained, explained + ", and " + seen }
-	differs := func(seen string) (string, string) { return api.SentDiffers, explained + ", but " + seen }
+	return out
+}
+
+// compare says whether what was seen is as it was explained, and what was seen.
+func (t *trial) compare(want expectation) (verdict, seen string) {
 	blind := t.blind()
-	lost := t.lost(at, arrived)
+	at, arrived := t.arrival(want.ends)
 	switch {
-	case arrived && slices.Contains(ends, at):
-		switch {
-		case lost != "" && blind == "":
-			return differs("its answer is lost: " + lost)
-		case t.reply.Answered:
-			return agrees("it gets to " + t.nameOf(at) + ", whose answer comes back")
-		}
-		return agrees("it gets to " + t.nameOf(at) + t.unanswered())
+	case arrived && !slices.Contains(want.ends, at):
+		return api.SentDiffers, "it gets to " + t.nameOf(at)
 	case arrived:
-		return differs("it gets to " + t.nameOf(at))
-	case reached > 0 && t.reply.Answered:
-		return agrees("it is answered")
-	case reached > 0 && elsewhere && t.pastOVN():
-		return agrees("it leaves " + t.network + " by " + t.lastPlace() + t.unanswered())
-	case slices.Contains(ends, t.from) && len(t.points) == 0:
-		return agrees("no packet leaves the pod")
-	case reached == 0 && t.reply.Answered:
-		return differs("it is answered")
-	case reached > 0 && blind != "":
-		return api.SentUnknown, explained + "; " + t.progress() + ", and " + blind
-	case stopped > 0:
-		return agrees(t.progress() + t.refused())
+		if lost := t.lost(at, arrived); lost != "" && blind == "" {
+			return api.SentDiffers, "its answer is lost: " + lost
+		}
+		if t.reply.Answered {
+			return api.SentAsExplained, "it gets to " + t.nameOf(at) + ", whose answer comes back"
+		}
+		return api.SentAsExplained, "it gets to " + t.nameOf(at) + t.unanswered()
+	case want.reached > 0 && t.reply.Answered:
+		return api.SentAsExplained, "it is answered"
+	case want.reached > 0 && want.elsewhere && t.pastOVN():
+		return api.SentAsExplained, "it leaves " + t.network + " by " + t.lastPlace() + t.unanswered()
+	case slices.Contains(want.ends, t.from) && len(t.points) == 0:
+		return api.SentAsExplained, "no packet leaves the pod"
+	case want.reached == 0 && t.reply.Answered:
+		return api.SentDiffers, "it is answered"
+	case want.reached > 0 && blind != "":
+		return api.SentUnknown, t.progress() + ", and " + blind
+	case want.stopped > 0:
+		return api.SentAsExplained, t.progress() + t.refused()
 	}
-	return differs(t.progress() + t.refused())
+	return api.SentDiffers, t.progress() + t.refused()
 }
 
 // explained is what the explanation says of the target, as far as who asks is told it.

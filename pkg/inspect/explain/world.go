@@ -183,8 +183,6 @@ func (w *World) holdings() (out []holding) {
 	}{
 		{"a range of the cluster's Services", w.settings.Services},
 		{"a range of the AtollConfig's infraCIDRs", w.settings.Infra},
-		{"a range of the AtollConfig's loadBalancerCIDRs", w.settings.Balancers},
-		{"a range of the AtollConfig's closedCIDRs", w.settings.Closed},
 	} {
 		for _, r := range list.cidrs {
 			out = append(out, holding{r, list.what})
@@ -247,6 +245,15 @@ func (w *World) resolvers() []netip.Addr {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
+}
+
+// resolversOf are those that the pods of a Network ask.
+func (w *World) resolversOf(network string) []netip.Addr {
+	out := w.resolvers()
+	if n := w.objects.Networks[network]; n != nil && n.OnlyIPv6() && len(out) > 0 && !model.HasIPv6(out) {
+		out = append(out, model.NamesAddress6())
+	}
+	return out
 }
 
 // desired is what the objects ask for.

@@ -22,22 +22,6 @@ func hopFor(family netip.Addr) hop {
 	return hop{netip.MustParseAddr("fe80::a702:1"), netip.MustParseAddr("fe80::a702:2")}
 }
 
-// translated are IPv4 prefixes as they look behind a translator of the well-known prefix: a way around otherwise.
-// (RFC 6052, 64:ff9b::/96.)
-func translated(in []netip.Prefix) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range in {
-		if !p.Addr().Is4() {
-			continue
-		}
-		a := p.Addr().As4()
-		out = append(out, netip.PrefixFrom(netip.AddrFrom16([16]byte{
-			0, 0x64, 0xff, 0x9b, 12: a[0], 13: a[1], 14: a[2], 15: a[3],
-		}), 96+p.Bits()))
-	}
-	return out
-}
-
 // linkLocal is the address for a link that follows from a MAC address. (RFC 4291, appendix A.)
 func linkLocal(mac net.HardwareAddr) netip.Addr {
 	a := [16]byte{0: 0xfe, 1: 0x80, 11: 0xff, 12: 0xfe}

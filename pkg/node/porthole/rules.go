@@ -2,12 +2,12 @@ package porthole
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
+	"github.com/atoll-net/atoll/pkg/domain/egress"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
@@ -26,15 +26,10 @@ func portholeRules(spec Spec, upon before) *transaction {
 	t.addressSets(setPods)
 	t.addressMaps(mapOwn, mapFace)
 	t.prefixSets("subnets", spec.Subnets)
-	t.prefixSets("faces", spec.Cluster.Faces)
-	t.prefixSets("infra", spec.Cluster.Infra)
-	never := slices.Concat(model.Never4(), model.Never6(), spec.Cluster.Closed, spec.ServiceRanges)
-	behind := translated(slices.Concat(never, spec.Cluster.Faces, spec.Cluster.Infra))
-	if !spec.Consumer {
-		never = append(never, spec.Cluster.Faces...)
+	rules := spec.Rules()
+	for _, set := range []egress.Set{egress.SetFaces, egress.SetInfra, egress.SetNever, egress.SetAddressed} {
+		t.prefixSets(string(set), rules.Ranges(set))
 	}
-	t.prefixSets("never", append(never, behind...))
-	t.prefixSets("addressed", slices.Concat(spec.Addressed, translated(spec.Addressed)))
 	t.endpointSets("servers", spec.Cluster.Servers)
 
 	writeEntrance(t)
@@ -143,34 +138,29 @@ func writeForward(t *transaction, spec Spec) {
 	t.rule("out", ctState(related), accept())
 	// Answers to who came in by a face.
 	t.rule("out", ctReply(), ctState(established), accept())
-	if spec.Infra == model.InfraNone {
-		// The servers' own addresses can be outside of the cluster, where the way out would lead.
-		t.both("out", func(f family) []words { return []words{f.tcpEndpoint(), in("servers" + f.version), goTo("refuse")} })
-	} else {
-		t.both("out", func(f family) []words {
-			toServer := []words{f.tcpEndpoint(), in("servers" + f.version), accept()}
-			if spec.Infra == model.InfraDirect {
-				return toServer
-			}
-			return append([]words{ctStatusDNAT()}, toServer...)
-		})
+	for _, step := range spec.Rules().Steps() {
+		t.step("out", step)
 	}
-	t.both("out", func(f family) []words { return []words{f.daddr(), in("never" + f.version), goTo("refuse")} })
-	if spec.Consumer {
-		// Whose they are judges OVN before, and the node after.
-		t.both("out", func(f family) []words { return []words{f.daddr(), in("faces" + f.version), accept()} })
+}
+
+// step adds the rules for one step of what a Network's pods reach past it.
+func (t *transaction) step(chain string, s egress.Step) {
+	verdict := goTo("refuse")
+	if s.Pass {
+		verdict = accept()
 	}
-	infra, rest := goTo("refuse"), goTo("refuse")
-	if spec.Infra == model.InfraDirect {
-		infra = accept()
+	switch s.Set {
+	case egress.SetRest:
+		t.rule(chain, verdict)
+	case egress.SetServers:
+		var of words
+		if s.Translated {
+			of = ctStatusDNAT()
+		}
+		t.both(chain, func(f family) []words { return []words{of, f.tcpEndpoint(), in(string(s.Set) + f.version), verdict} })
+	default:
+		t.both(chain, func(f family) []words { return []words{f.daddr(), in(string(s.Set) + f.version), verdict} })
 	}
-	if spec.Egress == model.EgressNode {
-		rest = accept()
-	}
-	t.both("out", func(f family) []words { return []words{f.daddr(), in("infra" + f.version), infra} })
-	// After the infrastructure's: a node may get an address in a provider's subnet.
-	t.both("out", func(f family) []words { return []words{f.daddr(), in("addressed" + f.version), goTo("refuse")} })
-	t.rule("out", rest)
 }
 
 // writeInput lets in what is for the porthole itself: questions for names, and what is relayed to the Kubernetes API.

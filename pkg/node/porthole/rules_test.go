@@ -29,15 +29,6 @@ func TestPrefixesDoNotOverlap(t *testing.T) {
 	}
 }
 
-func TestTranslated(t *testing.T) {
-	t.Parallel()
-	got := translated(parsed("169.254.0.0/16", "fe80::/10", "192.0.2.1/32"))
-	want := parsed("64:ff9b::a9fe:0/112", "64:ff9b::c000:201/128")
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestLinkLocal(t *testing.T) {
 	t.Parallel()
 	mac, err := net.ParseMAC("0a:58:0a:80:01:02")

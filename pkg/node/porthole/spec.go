@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/atoll-net/atoll/pkg/domain/egress"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 	"github.com/atoll-net/atoll/pkg/node/netdev"
 )
@@ -71,6 +72,15 @@ func (s Spec) id() ID { return IDOf(s.UID) }
 
 func (s Spec) hasIPv6() bool {
 	return slices.ContainsFunc(s.Subnets, func(p netip.Prefix) bool { return p.Addr().Is6() })
+}
+
+// Rules are what of a Spec decides what the Network's pods reach past it.
+func (s Spec) Rules() egress.Rules {
+	return egress.Rules{
+		Egress: s.Egress, Infra: s.Infra, Consumer: s.Consumer, DNS: s.DNS, API: s.API, Relayed: s.Relayed, Servers: s.Cluster.Servers,
+		ServiceRanges: s.ServiceRanges, Addressed: s.Addressed,
+		Faces: s.Cluster.Faces, Infrastructure: s.Cluster.Infra, Closed: s.Cluster.Closed,
+	}
 }
 
 // normal is the spec with every list sorted and without repetition: what is equal in meaning is equal.
