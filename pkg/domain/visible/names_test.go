@@ -10,13 +10,16 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// askers are red, which offers its names to blue, with a range of its own Services', and green, which only red reaches. All admit every
-// namespace.
+// askers are red, which offers its names to blue, with a range of its own Services', green, which only red reaches, and strict, which blue
+// reaches, too. All but strict admit every namespace.
 func askers() map[string]Asker {
 	networks := map[string]*model.Network{}
 	peers := compatible.New(compatible.Settings{Faces: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}})
-	for name, consumer := range map[string]string{"red": "blue", "blue": "", "green": "red"} {
-		n := &model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Infra: model.InfraServices, Allowed: &match.Selector{}}
+	for name, consumer := range map[string]string{"red": "blue", "blue": "", "green": "red", "strict": "blue"} {
+		n := &model.Network{Name: name, UID: "uid-" + name, Type: model.VPC, Infra: model.InfraServices}
+		if name != "strict" {
+			n.Allowed = &match.Selector{}
+		}
 		if consumer != "" {
 			n.CompatibleWith = []model.CompatiblePeer{{Network: consumer}}
 		}
@@ -60,11 +63,15 @@ func TestWhatANameStandsFor(t *testing.T) {
 		{what: "addresses that somebody forged", network: "red", home: "red", own: forged, itself: true, addresses: a("10.96.0.1", "fd96::1")},
 		{
 			what: "of a provider", network: "blue", home: "red", own: own, provider: "red", addresses: a("10.9.0.1", "fd96::1"),
-			reaches: map[string]Reach{"blue": Unreached, "red": ByFace, "green": Unreached, "gone": Unreached},
+			reaches: map[string]Reach{"blue": Unreached, "red": ByFace, "green": Unreached, "gone": Unreached, "strict": Unreached},
 		},
 		{
 			what: "of a provider, with endpoints here", network: "blue", home: "red", behind: true, itself: true, provider: "red",
 			addresses: a("10.96.0.1", "fd96::1"), reaches: map[string]Reach{"blue": ByOwnAddress, "red": ByFace},
+		},
+		{
+			what: "of the strict one", network: "blue", home: "strict", provider: "strict", addresses: a("10.96.0.1", "fd96::1"),
+			reaches: map[string]Reach{"strict": ByFace, "red": ByFace},
 		},
 		{what: "of a consumer", network: "red", home: "blue"},
 		{what: "of a provider's provider", network: "blue", home: "green"},
@@ -107,11 +114,11 @@ func TestTheNameOfTheAPI(t *testing.T) {
 	if got := asker.Addresses(api, knows); !knows.Itself || knows.Provider != nil || !slices.Equal(got, api.ClusterIPs) {
 		t.Errorf("infraAccess services: %+v, %v", knows, got)
 	}
-	asker.Network.Subnets = []model.Subnet{{CIDRs: []netip.Prefix{netip.MustParsePrefix("fd00::/64")}}}
+	asker.Subnets = []model.Subnet{{CIDRs: []netip.Prefix{netip.MustParsePrefix("fd00::/64")}}}
 	if got := asker.Addresses(api, knows); !slices.Equal(got, []netip.Addr{model.APIAddress6()}) {
 		t.Errorf("of IPv6 alone: %v", got)
 	}
-	asker.Network.Infra = model.InfraNone
+	asker.Infra = model.InfraNone
 	if knows := asker.Knows(api); knows.Any() {
 		t.Errorf("infraAccess none: %+v", knows)
 	}
