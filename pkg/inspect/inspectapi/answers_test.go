@@ -23,11 +23,11 @@ type answers struct {
 	// tenants say whose ServiceAccounts are; block holds up whoever asks for Network umbrella, until it is closed or they have gone.
 	tenants snapshot.Tenants
 	block   chan struct{}
-	// blockWork holds up explanations and ipamchecks until it is closed; working are those that are being made, and most how many
-	// these were at most. idle takes the flag that they are work from ipamchecks.
+	// blockWork holds up explanations until it is closed; working are those that are being made, and most how many these were at most.
 	blockWork     chan struct{}
 	working, most atomic.Int32
-	idle          bool
+	// idle takes the flag that they are work from ipamchecks.
+	idle bool
 	// blockList holds up whoever asks for all Networks.
 	blockList chan struct{}
 }
@@ -131,21 +131,7 @@ func (a *answers) IPAM(ctx context.Context, name string) (api.IPAM, bool, error)
 	return api.IPAM{}, there || name == api.ClusterPools, err
 }
 
-// work takes as long as blockWork holds it up.
-func (a *answers) work() {
-	if a.blockWork == nil {
-		return
-	}
-	now := a.working.Add(1)
-	defer a.working.Add(-1)
-	for most := a.most.Load(); now > most; most = a.most.Load() {
-		a.most.CompareAndSwap(most, now)
-	}
-	<-a.blockWork
-}
-
 func (a *answers) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
-	a.work()
 	all, err := a.IPAMs(ctx)
 	var out []api.IPAMCheck
 	for _, i := range all {
@@ -157,7 +143,6 @@ func (a *answers) IPAMChecks(ctx context.Context) ([]api.IPAMCheck, error) {
 }
 
 func (a *answers) IPAMCheck(ctx context.Context, name string) (api.IPAMCheck, bool, error) {
-	a.work()
 	_, there, err := a.IPAM(ctx, name)
 	c := api.IPAMCheck{}
 	c.Name = name
@@ -189,7 +174,14 @@ func (a *answers) Pod(_ context.Context, key model.PodKey) (api.Pod, bool, error
 
 func (a *answers) Explain(_ context.Context, spec api.ExplanationSpec, may question.MayAsk) (api.ExplanationStatus, error) {
 	a.asked.Add(1)
-	a.work()
+	if a.blockWork != nil {
+		now := a.working.Add(1)
+		for most := a.most.Load(); now > most; most = a.most.Load() {
+			a.most.CompareAndSwap(most, now)
+		}
+		defer a.working.Add(-1)
+		<-a.blockWork
+	}
 	if spec.From == "" {
 		return api.ExplanationStatus{}, &question.Error{Err: errors.New("from whom?")}
 	}

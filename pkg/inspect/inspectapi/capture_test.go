@@ -42,7 +42,9 @@ func TestCaptures(t *testing.T) {
 	}
 	answer = func(each func(nodeapi.CaptureLine) error) error {
 		return errors.Join(each(nodeapi.CaptureLine{Begun: true}),
-			each(nodeapi.CaptureLine{Update: &capture.Update{Packets: []api.PodCapturePacket{{Time: 5, Length: 9, Out: true, Data: []byte("abc")}}}}),
+			each(nodeapi.CaptureLine{Update: &capture.Update{
+				Packets: []api.PodCapturePacket{{Time: 5, Length: 9, Out: true, Data: []byte("abc")}},
+			}}),
 			each(nodeapi.CaptureLine{Outcome: &capture.Outcome{Counts: api.PodCaptureCounts{Received: 2, Dropped: 1}, Told: 1, More: true}}))
 	}
 	status, told := ask("jo", mine, good)

@@ -145,37 +145,40 @@ func TestWorkLeavesProcessors(t *testing.T) {
 	}
 }
 
-// TestReadsThatWorkTakeTurns: what is read and takes a processor, as ipamchecks do, takes one of the places of such work, as a list
-// and by its name. The control is the same row without its flag: then as many are at work as ask.
+// TestReadsThatWorkTakeTurns: what is read and takes a processor, as ipamchecks do, takes a place of such work, as a list and by its
+// name: where there is none, nothing is looked up. The controls are a free place, and the same row without its flag.
 func TestReadsThatWorkTakeTurns(t *testing.T) {
 	t.Parallel()
-	const many = 4
-	every := max(2, goruntime.GOMAXPROCS(0)/2)
-	for _, flagged := range []bool{true, false} {
-		a, want := &answers{tenants: ofMallory(t), blockWork: make(chan struct{}), idle: !flagged}, int32(2*many)
-		if flagged {
-			want = int32(1 + min(many, every/2))
-		}
+	for _, c := range []struct {
+		name          string
+		flagged, held bool
+		status        int
+	}{
+		{"the only place is taken", true, true, http.StatusServiceUnavailable},
+		{"a place is free", true, false, http.StatusOK},
+		{"the only place is taken, and the row has no flag", false, true, http.StatusOK},
+	} {
+		a := &answers{idle: !c.flagged}
 		w := newWorldOf(t, func(h *handler) http.Handler {
-			h.answers = a.table()
+			h.answers, h.places.work = a.table(), unbounded(1)
 			return h.mux()
 		})
-		var asking sync.WaitGroup
-		for _, user := range []string{"jo", "operator"} {
-			for i := range many {
-				path := []string{"/ipamchecks", "/ipamchecks/acme"}[i%2]
-				asking.Go(func() {
-					if status, told := w.ask(t, w.client, user, path); status != http.StatusOK {
-						t.Errorf("flagged %t: %s is answered %d %s", flagged, user, status, told)
-					}
-				})
+		if c.held {
+			leave, err := w.handler.places.work.Enter(turns.Who{Share: "somebody"})
+			if err != nil {
+				t.Fatal(err)
 			}
+			defer leave()
 		}
-		wait.Until(t, wait.Patience, "ipamchecks to be at work", func() bool { return a.working.Load() == want })
-		close(a.blockWork)
-		asking.Wait()
-		if got := a.most.Load(); got != want {
-			t.Errorf("flagged %t: %d ipamchecks were at work at once, want %d", flagged, got, want)
+		if c.status != http.StatusOK {
+			w.handler.places.answerTime = 500 * time.Millisecond
+		}
+		for _, path := range []string{"/ipamchecks", "/ipamchecks/acme"} {
+			before := a.asked.Load()
+			status, told := w.ask(t, w.client, "operator", path)
+			if looked := a.asked.Load() > before; status != c.status || looked != (c.status == http.StatusOK) {
+				t.Errorf("%s: %s is answered %d %s, and looked up: %t", c.name, path, status, told, looked)
+			}
 		}
 	}
 }
