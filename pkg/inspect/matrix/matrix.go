@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
@@ -176,36 +177,23 @@ type matrixTrial struct {
 
 // tryPaths tries all of them, some at the same time, until one says that nobody answers.
 func (t matrixTrial) tryPaths(ctx context.Context, paths []Path, done func(tried, all int)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	trying, ctx := errgroup.WithContext(ctx)
+	trying.SetLimit(matrixAtOnce)
 	var (
-		trying sync.WaitGroup
-		mu     sync.Mutex
-		tried  int
-		next   = make(chan *Path)
+		mu    sync.Mutex
+		tried int
 	)
-	for range matrixAtOnce {
-		trying.Go(func() {
-			for p := range next {
-				if err := t.tryPath(ctx, p); err != nil {
-					cancel(err)
-				}
-				mu.Lock()
-				tried++
-				done(tried, len(paths))
-				mu.Unlock()
-			}
+	for i := range paths {
+		trying.Go(func() error {
+			err := t.tryPath(ctx, &paths[i])
+			mu.Lock()
+			defer mu.Unlock()
+			tried++
+			done(tried, len(paths))
+			return err
 		})
 	}
-	for i := range paths {
-		select {
-		case next <- &paths[i]:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	trying.Wait()
-	return context.Cause(ctx)
+	return trying.Wait()
 }
 
 // tryPath finds what is expected and what is so. Its error is that nobody answers at all.
