@@ -7,6 +7,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	devtools "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -218,6 +223,52 @@ func (b *tab) picture(name string) {
 	}
 }
 
+// saved is the file of the map that the page's button makes.
+func (b *tab) saved() (out image.Image) {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	b.do("save the picture", chromedp.Func(func(ctx context.Context, at *chromedp.Target) error {
+		_, err := cdp.Call(ctx, at, devtools.SetDownloadBehavior, devtools.SetDownloadBehaviorParams{
+			Behavior: devtools.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir,
+		})
+		return err
+	}), chromedp.Click("#save"))
+	err := wait.For(b.ctx, browserPatience, func(context.Context) error {
+		file, err := os.Open(filepath.Join(dir, "networks.png"))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		out, err = png.Decode(file)
+		return err
+	})
+	if err != nil {
+		b.t.Fatalf("read the picture: %v; the console has %q", err, b.said())
+	}
+	return out
+}
+
+// saves wants the saved picture to have all of the map at twice its size, on a ground of a colour.
+func (b *tab) saves(ground color.RGBA) {
+	b.t.Helper()
+	picture := b.saved()
+	at := value[[]float64](b, `(({w, h}) => [w, h])(document.getElementById("graph").cy.elements().boundingBox())`)
+	size := picture.Bounds().Size()
+	if math.Abs(float64(size.X)-2*at[0]) > 4 || math.Abs(float64(size.Y)-2*at[1]) > 4 {
+		b.t.Errorf("the saved picture has %v, and the map %v", size, at)
+	}
+	seen := map[color.Color]int{}
+	for y := range size.Y {
+		for x := range size.X {
+			seen[color.RGBAModel.Convert(picture.At(x, y))]++
+		}
+	}
+	const fewest = 10
+	if seen[ground] == 0 || len(seen) < fewest {
+		b.t.Errorf("the saved picture has %d colours, and %d points of its ground", len(seen), seen[ground])
+	}
+}
+
 // TestInABrowser: in a real browser a Network is unfolded, an address found in three Networks, an edge asked about and a way
 // explained; by mouse and by keyboard, in light and dark; and the console has nothing to say. It makes the pictures of docs with
 // -update.
@@ -252,6 +303,7 @@ func TestInABrowser(t *testing.T) {
 		`document.getElementById("from").value === "red/web-0" && document.getElementById("to").value === "red/locked" && document.activeElement.id === "port"`)
 	b.do("fold all", chromedp.Click("#shut"))
 	b.until("all are folded", `document.getElementById("graph").cy.nodes("[kind='island']").length === 0`)
+	b.saves(color.RGBA{0xfb, 0xfc, 0xfd, 0xff})
 	b.clickOn(value[string](b, `document.getElementById("graph").cy.edges("[source='network/blue'][target='network/red']").id()`))
 	b.panel("From Network blue to Network red", "Uses ByFace Active")
 	if from := value[string](b,
@@ -263,6 +315,7 @@ func TestInABrowser(t *testing.T) {
 
 	// Search, in the dark.
 	b.scheme("dark")
+	b.saves(color.RGBA{0x12, 0x18, 0x1e, 0xff})
 	b.do("search", chromedp.SetValue("#q", "10.0.0.10"), chromedp.SendKeys("#q", kb.Enter))
 	b.panel("3 Networks have it", "acme-web/same", "blue/same", "red/same")
 	if n := value[int](b, `document.querySelectorAll("#found tbody tr").length`); n != 3 {

@@ -148,6 +148,23 @@ document.addEventListener("DOMContentLoaded", () => {
     draw(true);
   });
   document.getElementById("again").addEventListener("click", () => draw(false));
+  // The file has all that is drawn, in the colours that it is drawn in.
+  document.getElementById("save").addEventListener("click", () => {
+    if (cy.elements().empty()) {
+      say("The map is empty");
+      return;
+    }
+    const { w, h } = cy.elements().boundingBox();
+    // Browsers give up on a canvas that is much longer than this.
+    const scale = Math.min(2, 8000 / w, 8000 / h);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(cy.png({ output: "blob", full: true, scale, bg: getComputedStyle(document.body).backgroundColor }));
+    link.download = "networks.png";
+    link.click();
+    // The browser reads the file after this.
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    say("The picture is saved as " + link.download);
+  });
   const all = document.getElementById("all");
   if (all) {
     all.addEventListener("change", () => { state.all = all.checked; draw(true); });
