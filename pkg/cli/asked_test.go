@@ -66,7 +66,7 @@ func TestInspectionGolden(t *testing.T) {
 		if every[strings.TrimPrefix(name, "inspect-")] {
 			formats = append(formats, formatWide, formatYAML, formatName)
 		}
-		for _, format := range []string{formatDot, formatMermaid, formatSVG} {
+		for _, format := range []string{formatDot, formatMermaid} {
 			if answer.drawn != nil {
 				formats = append(formats, format)
 			}

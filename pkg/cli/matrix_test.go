@@ -254,7 +254,7 @@ func TestMatrixThatCannotTry(t *testing.T) {
 		{w.URL, "red --protocol icmp --port 80", "--port"},
 		{w.URL, "red --protocol sctp --port 80", "--protocol"},
 		{w.URL, "red --pods-per 0", "--pods-per"},
-		{w.URL, "red -o svg", "--output"},
+		{w.URL, "red -o dot", "--output"},
 		{w.URL, "red", "there are no two pods"},
 		{w.URL, "green", "Network green does not exist"},
 		{w.URL, "--tenant umbrella", "tenant umbrella has no Network that you may get"},

@@ -14,12 +14,10 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/topology"
 )
 
-// The formats of pictures.
+// The formats of pictures: formatDot is for Graphviz, formatMermaid for pages that draw Mermaid.
 const (
-	// formatDot is for Graphviz, formatMermaid for pages that draw Mermaid, formatSVG for everybody else.
 	formatDot     = "dot"
 	formatMermaid = "mermaid"
-	formatSVG     = "svg"
 )
 
 type topologyOptions struct {
@@ -28,11 +26,12 @@ type topologyOptions struct {
 }
 
 func topologyCommand() *cobra.Command {
-	o := topologyOptions{asked: asked{drawn: []string{formatDot, formatMermaid, formatSVG}}}
+	o := topologyOptions{asked: asked{drawn: []string{formatDot, formatMermaid}}}
 	cmd := &cobra.Command{
 		Use:   "topology [NAME]",
 		Short: "Draw Networks: subnets, routers, switches, Gateways, peers, and pods by node",
-		Long: fmt.Sprintf(`Draw a Network, or all Networks that you may get: as a tree in the terminal, or as a picture.
+		Long: fmt.Sprintf(`Draw a Network, or all Networks that you may get: as a tree in the terminal, or as text from which
+Graphviz or Mermaid make a picture. atoll ui shows the same as a map, and saves it as a picture.
 
 If there are more than %d Networks, each is one line with its peers. Those without peers are counted
 per tenant; so are many that have the same peers. --all shows each. Between peers, -> means that this
@@ -40,7 +39,7 @@ Network's pods reach the other's; <- the other way; ? that it is not so yet.`, t
 		Example: `  atoll topology
   atoll topology red
   atoll topology -o mermaid
-  atoll topology -o svg > networks.svg`,
+  atoll topology -o dot | dot -Tsvg > networks.svg`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runTopology(cmd.Context(), o, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -93,7 +92,6 @@ func topologiesAnswer(all []api.Topology, note string, unfolded bool, colors pai
 		drawn: map[string]func() string{
 			formatDot:     func() string { return topologyGraph(all, folded).Dot() },
 			formatMermaid: func() string { return topologyGraph(all, folded).Mermaid() },
-			formatSVG:     func() string { return topologyGraph(all, folded).SVG(topologyTitle(all)) },
 		},
 	}
 	for _, t := range all {

@@ -51,7 +51,7 @@ func TestAThousandNetworksAreReadable(t *testing.T) {
 	t.Parallel()
 	all := manyNetworks()
 	folded, unfolded := topologiesAnswer(all, "", false, false), topologiesAnswer(all, "", true, false)
-	for _, format := range []string{formatTable, formatDot, formatMermaid, formatSVG} {
+	for _, format := range []string{formatTable, formatDot, formatMermaid} {
 		text := func(answer answered) string {
 			var out bytes.Buffer
 			if err := (&asked{output: format}).print(&out, &out, "it", answer); err != nil {

@@ -142,7 +142,7 @@ func inspectAddresses(t *testing.T, admin, ns string, pods []*corev1.Pod) {
 	tells("atoll topology draws it", 0, []string{"topology", ns}, "router "+ns,
 		"switch "+ns+"/a: 10.0.0.0/24 via 10.0.0.1, 2 pods on n1 1, n2 1")
 	// Of all Networks, which other tests make and take away meanwhile.
-	tells("atoll topology draws all", 0, []string{"topology", "-o", "svg"}, "<svg ", ">"+ns+"<")
+	tells("atoll topology draws all", 0, []string{"topology", "-o", "mermaid"}, "flowchart ", `["`+ns+`<br/>`)
 	check := []string{"ipam", "check", ns, "--settle", "2s"}
 	tells("atoll ipam check finds nothing", 0, check, "0 findings, of 3 addresses in 1 Network.")
 	env.NBCtl(t, "lsp-add", ns+"/a", "ghost", "--", "lsp-set-addresses", "ghost", "0a:58:0a:00:00:63 10.0.0.99")

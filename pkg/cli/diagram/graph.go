@@ -1,10 +1,6 @@
-// Package diagram draws boxes and arrows between them: as DOT, as Mermaid and as SVG.
+// Package diagram writes boxes and arrows between them as DOT and as Mermaid. The programs that read these place the boxes.
 //
-//	Graph --> Dot, Mermaid: text for other programs, which place the boxes themselves
-//	      --> SVG: placed here, in layers
-//
-// What must stay true: the same graph gives the same bytes. In an SVG no two boxes and no two words lie on one another, and each
-// text fits its box.
+// What must stay true: the same graph gives the same bytes, and no text of a box or an arrow ends its quotes.
 package diagram
 
 import (
@@ -14,7 +10,7 @@ import (
 
 // Graph is what is drawn.
 type Graph struct {
-	// Boxes are drawn in this order, as far as edges do not say otherwise.
+	// Boxes are written in this order, group by group.
 	Boxes []Box
 	Edges []Edge
 }
