@@ -23,7 +23,9 @@ type Graph struct {
 	owners map[nb.Owner]nb.Facts
 	rows   map[nb.Ref]claims
 	sets   map[nb.Set]map[string]int
-	work   work
+	// users count, by namespace, the policies that name the rows of an owner: of a port group.
+	users map[nb.Owner]map[string]int
+	work  work
 }
 
 // claims are the owners that want a row, sorted by name: the first has it.
@@ -40,6 +42,7 @@ func New() *Graph {
 		owners: map[nb.Owner]nb.Facts{},
 		rows:   map[nb.Ref]claims{},
 		sets:   map[nb.Set]map[string]int{},
+		users:  map[nb.Owner]map[string]int{},
 		work:   newWork(),
 	}
 }
@@ -58,7 +61,7 @@ func (g *Graph) Set(owner nb.Owner, facts nb.Facts) bool {
 		c := g.rows[ref]
 		at, _ := slices.BinarySearchFunc(c, owner, compareOwner)
 		g.rows[ref] = slices.Insert(c, at, claim{owner, row})
-		g.work.touch(owner, ref)
+		g.touch(owner, ref)
 	}
 	for _, m := range facts.Members {
 		elements := g.sets[m.Set]
@@ -67,7 +70,7 @@ func (g *Graph) Set(owner nb.Owner, facts nb.Facts) bool {
 			g.sets[m.Set] = elements
 		}
 		elements[m.Value]++
-		g.work.touchMember(owner, m)
+		g.touchMember(owner, m)
 	}
 	g.work.rank(owner, holdsRoot(facts))
 	return !old.Empty() || !facts.Empty()
@@ -93,11 +96,11 @@ func (g *Graph) drop(owner nb.Owner, facts nb.Facts) {
 		}
 		if len(c) == 0 {
 			delete(g.rows, ref)
-			g.work.touch(owner, ref)
+			g.touch(owner, ref)
 			continue
 		}
 		g.rows[ref] = c
-		g.work.touch(c[0].owner, ref)
+		g.touch(c[0].owner, ref)
 	}
 	for _, m := range facts.Members {
 		if elements := g.sets[m.Set]; elements[m.Value] > 1 {
@@ -105,7 +108,7 @@ func (g *Graph) drop(owner nb.Owner, facts nb.Facts) {
 		} else if delete(elements, m.Value); len(elements) == 0 {
 			delete(g.sets, m.Set)
 		}
-		g.work.touchMember(owner, m)
+		g.touchMember(owner, m)
 	}
 }
 
@@ -115,7 +118,7 @@ func (g *Graph) Touch(ref nb.Ref) bool {
 	if len(c) == 0 {
 		return false
 	}
-	g.work.touch(c[0].owner, ref)
+	g.touch(c[0].owner, ref)
 	return true
 }
 
@@ -127,7 +130,7 @@ func (g *Graph) TouchMember(m nb.Member) {
 		ref = m.Row
 	}
 	if c := g.rows[ref]; len(c) > 0 {
-		g.work.touchMember(c[0].owner, m)
+		g.touchMember(c[0].owner, m)
 	}
 }
 
@@ -145,10 +148,10 @@ func (g *Graph) TouchOwner(owner nb.Owner) {
 		return
 	}
 	for _, row := range facts.Rows {
-		g.work.touch(owner, nb.RefOf(row))
+		g.touch(owner, nb.RefOf(row))
 	}
 	for _, m := range facts.Members {
-		g.work.touchMember(owner, m)
+		g.touchMember(owner, m)
 	}
 	g.work.rank(owner, holdsRoot(facts))
 }

@@ -13,9 +13,14 @@ type Work struct {
 	Members map[nb.Member]struct{}
 	// first: the owner stands in the queue of those that bring containers.
 	first bool
-	// judges: it names rows that decide what passes.
+	// judges: it names rows that decide what passes, about pods of these scopes.
 	judges bool
+	scopes []scope
 }
+
+// scope is whose pods work judges: those of a namespace in a Network. Without a namespace these are pods of any, and without a Network
+// too those of any Network.
+type scope struct{ network, namespace string }
 
 // Grouped reports whether the work decides what passes: by an ACL, a port group or an address set, or by a place in one of these.
 func (w Work) Grouped() bool {
@@ -38,9 +43,11 @@ func (w Work) Judges() bool { return w.judges }
 type work struct {
 	pending map[nb.Owner]*Work
 	queues  [3][]nb.Owner
-	// judging counts the pending work that judges, and judgingIn that of each Network; "" has what is of none, or of several.
-	judging   int
-	judgingIn map[string]int
+	// judging counts the pending work that judges, judgingIn that of each Network, and judgingFor that of each scope. Network "" has what
+	// is of none, or of several.
+	judging    int
+	judgingIn  map[string]int
+	judgingFor map[scope]int
 }
 
 const (
@@ -50,7 +57,9 @@ const (
 	contents
 )
 
-func newWork() work { return work{pending: map[nb.Owner]*Work{}, judgingIn: map[string]int{}} }
+func newWork() work {
+	return work{pending: map[nb.Owner]*Work{}, judgingIn: map[string]int{}, judgingFor: map[scope]int{}}
+}
 
 func (w *work) of(owner nb.Owner) *Work {
 	p := w.pending[owner]
@@ -62,38 +71,63 @@ func (w *work) of(owner nb.Owner) *Work {
 	return p
 }
 
-func (w *work) touch(owner nb.Owner, ref nb.Ref) {
-	p := w.of(owner)
-	p.Refs[ref] = struct{}{}
-	if nb.Judges(ref.Table) {
-		w.judge(p)
+// touch makes work of a row, and touchMember of an element.
+func (g *Graph) touch(owner nb.Owner, ref nb.Ref) {
+	g.work.of(owner).Refs[ref] = struct{}{}
+	// A policy gives a port group back only when no ACL names the group any more. Nothing is judged otherwise when such a group goes.
+	if nb.Judges(ref.Table) && (owner.Kind != nb.KindPortGroup || len(g.rows[ref]) > 0) {
+		g.judge(owner)
 	}
 	if nb.IsRoot(ref.Table) {
-		w.rank(owner, true)
+		g.work.rank(owner, true)
 	}
 }
 
-func (w *work) touchMember(owner nb.Owner, m nb.Member) {
-	p := w.of(owner)
-	p.Members[m] = struct{}{}
+func (g *Graph) touchMember(owner nb.Owner, m nb.Member) {
+	g.work.of(owner).Members[m] = struct{}{}
 	// The ACL itself may be another owner's.
 	if m.Column == nb.ColumnACLs {
-		w.judge(p)
+		g.judge(owner)
 	}
 }
 
-func (w *work) judge(p *Work) {
-	if !p.judges {
-		p.judges = true
-		w.count(p.Owner, 1)
+func (g *Graph) judge(owner nb.Owner) {
+	if p := g.work.pending[owner]; !p.judges {
+		p.judges, p.scopes = true, g.scopesOf(owner)
+		g.work.count(p.scopes, 1)
 	}
 }
 
-func (w *work) count(owner nb.Owner, n int) {
-	network, _ := owner.Network()
+// scopesOf returns whose pods the rows of an owner judge.
+func (g *Graph) scopesOf(owner nb.Owner) []scope {
+	network, ok := owner.Network()
+	switch users := g.users[owner]; {
+	case !ok:
+		return []scope{{}}
+	case len(users) == 0:
+		return []scope{{network, owner.Namespace}}
+	default:
+		scopes := make([]scope, 0, len(users))
+		for namespace := range users {
+			scopes = append(scopes, scope{network, namespace})
+		}
+		return scopes
+	}
+}
+
+// count counts work in its scopes, which are of one Network.
+func (w *work) count(scopes []scope, n int) {
 	w.judging += n
-	if w.judgingIn[network] += n; w.judgingIn[network] == 0 {
-		delete(w.judgingIn, network)
+	tally(w.judgingIn, scopes[0].network, n)
+	for _, s := range scopes {
+		tally(w.judgingFor, s, n)
+	}
+}
+
+// tally counts; what is not there counts nothing.
+func tally[K comparable](counts map[K]int, key K, by int) {
+	if counts[key] += by; counts[key] == 0 {
+		delete(counts, key)
 	}
 }
 
@@ -130,6 +164,14 @@ func (g *Graph) Waiting(yield func(Work) bool) {
 func (g *Graph) JudgingFor(owner nb.Owner) bool {
 	network, ok := owner.Network()
 	return !ok && g.work.judging > 0 || g.work.judgingIn[network] > 0 || g.work.judgingIn[""] > 0
+}
+
+// JudgingAbout reports whether there is work that judges, and may concern pods of a namespace in the Network whose rows an owner has: work
+// of that namespace's policies, or of what is of no namespace.
+func (g *Graph) JudgingAbout(owner nb.Owner, namespace string) bool {
+	network, ok := owner.Network()
+	of := g.work.judgingFor
+	return !ok && g.work.judging > 0 || of[scope{network, namespace}] > 0 || of[scope{network, ""}] > 0 || of[scope{}] > 0
 }
 
 // Busy reports whether an owner has work that nobody has taken.
@@ -169,7 +211,7 @@ func (g *Graph) TakeContents(take func(Work) bool) {
 func (w *work) remove(p *Work) {
 	delete(w.pending, p.Owner)
 	if p.judges {
-		w.count(p.Owner, -1)
+		w.count(p.scopes, -1)
 	}
 }
 
@@ -208,9 +250,9 @@ func (g *Graph) PutOff(works []Work) {
 // Return puts work back that was taken but not done. It queues as if it were new.
 func (g *Graph) Return(w Work) {
 	for ref := range w.Refs {
-		g.work.touch(w.Owner, ref)
+		g.touch(w.Owner, ref)
 	}
 	for m := range w.Members {
-		g.work.touchMember(w.Owner, m)
+		g.touchMember(w.Owner, m)
 	}
 }

@@ -95,3 +95,60 @@ func TestPutOffKeepsThePlace(t *testing.T) {
 		t.Errorf("%d owners judge, and %d have work", g.Judging(), g.Pending())
 	}
 }
+
+// Work that judges is counted by the namespaces that it concerns. A port group concerns those whose policies name it, also when they begin
+// to while it waits; one that goes concerns nobody.
+func TestWorkIsCountedByNamespaces(t *testing.T) {
+	t.Parallel()
+	g := graph.New()
+	want := func(when string, namespaces ...string) {
+		t.Helper()
+		for _, namespace := range []string{"a", "b", "c"} {
+			if is := slices.Contains(namespaces, namespace); g.JudgingAbout(nb.NetworkOwner("red"), namespace) != is {
+				t.Errorf("%s something waits about namespace %s: %v, want %v", when, namespace, !is, is)
+			}
+		}
+		if g.JudgingAbout(nb.NetworkOwner("blue"), "a") {
+			t.Errorf("%s something waits in another Network", when)
+		}
+		if is := len(namespaces) > 0; g.JudgingFor(nb.NetworkOwner("red")) != is {
+			t.Errorf("%s something waits in the Network: %v, want %v", when, !is, is)
+		}
+	}
+	take := func() {
+		for _, more := g.Next(); more; _, more = g.Next() {
+			continue
+		}
+	}
+	policy := nb.PolicyOwner(nb.KindNetworkPolicy, "a", "deny", "red")
+	g.Set(policy, nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "deny"}}})
+	want("with a policy", "a")
+	take()
+	want("without work")
+	owner := nb.PortGroupOwner("red", "group")
+	g.Use(owner, "a", +1)
+	g.Set(owner, nb.Facts{Rows: []nb.Row{&nb.PortGroup{UUID: "group"}}})
+	want("with a group", "a")
+	g.Use(owner, "b", +1)
+	want("when another one names it", "a", "b")
+	group := nb.Ref{Table: nb.TablePortGroup, UUID: "group"}
+	if g.AllowsOnly(group) != true || g.ForOthers(nb.PodOwner("b", "pod"), group) || !g.ForOthers(nb.PodOwner("c", "pod"), group) {
+		t.Error("the group is not of a and b")
+	}
+	g.Use(owner, "", +1)
+	want("when a policy of the cluster names it", "a", "b", "c")
+	if g.AllowsOnly(group) || g.ForOthers(nb.PodOwner("c", "pod"), group) {
+		t.Error("a group that the cluster's policies name is taken for one of NetworkPolicies")
+	}
+	take()
+	for _, namespace := range []string{"", "a", "b"} {
+		g.Use(owner, namespace, -1)
+	}
+	g.Delete(owner)
+	want("when the group goes")
+	if users := g.Users(owner); g.Pending() != 1 || len(users) != 0 {
+		t.Errorf("%d owners wait, and %q name the group", g.Pending(), users)
+	}
+	g.Set(nb.PolicyOwner(nb.KindClusterNetworkPolicy, "", "deny", "red"), nb.Facts{Rows: []nb.Row{&nb.ACL{UUID: "all"}}})
+	want("with a policy of the cluster", "a", "b", "c")
+}

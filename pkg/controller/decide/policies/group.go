@@ -27,8 +27,9 @@ type group struct {
 	users   int
 }
 
-// acquire takes a port group; the first one who needs it has it made.
-func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout) {
+// acquire takes a port group for a policy of a namespace; the first one who needs it has it made.
+func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout, namespace string) {
+	s.use(key, l, namespace, +1)
 	g := s.groups[key]
 	if g == nil {
 		g = &group{layout: l, row: compile.GroupRef(l, key.group), members: members}
@@ -50,9 +51,20 @@ func (s *Stage) acquire(key groupKey, members compile.Members, l compile.Layout)
 	g.users++
 }
 
+// use counts who names a port group: what such policies change in a Network is written together. The groups of all isolated pods, and
+// of all judged ones, are everybody's.
+func (s *Stage) use(key groupKey, l compile.Layout, namespace string, by int) {
+	switch key.group {
+	case compile.IsolatedGroup(model.PolicyIngress), compile.IsolatedGroup(model.PolicyEgress), compile.JudgedGroup():
+	default:
+		s.graph.Use(compile.GroupOwner(l, key.group), namespace, by)
+	}
+}
+
 // release gives a port group back; the last one who needed it has it removed.
-func (s *Stage) release(key groupKey) {
+func (s *Stage) release(key groupKey, namespace string) {
 	g := s.groups[key]
+	s.use(key, g.layout, namespace, -1)
 	if g.users--; g.users > 0 {
 		return
 	}

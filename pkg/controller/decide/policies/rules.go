@@ -160,7 +160,7 @@ func (s *Stage) compile(p *policy, network string) (nb.Facts, bool) {
 		need.wanted[key] = struct{}{}
 		if _, had := need.held[key]; !had {
 			need.held[key] = struct{}{}
-			s.acquire(key, members, layout)
+			s.acquire(key, members, layout, p.Key.Namespace)
 		}
 		if g == compile.JudgedGroup() {
 			// It depends on the Network's IP families.
@@ -265,7 +265,7 @@ func (s *Stage) releaseUnneeded(at placement) {
 	for key := range need.held {
 		if _, wanted := need.wanted[key]; !wanted {
 			delete(need.held, key)
-			s.release(key)
+			s.release(key, at.policy.Namespace)
 		}
 	}
 	for w := range need.watched {

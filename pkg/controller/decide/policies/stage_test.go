@@ -222,6 +222,45 @@ func TestGroupsComeBeforeACLsAndGoAfterThem(t *testing.T) {
 	}
 }
 
+// TestGroupsSayWhoNamesThem: namespaces with policies that name a port group do while their ACLs may be in the database. The groups of
+// isolated and of judged pods are everybody's.
+func TestGroupsSayWhoNamesThem(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.attach("db", "10.0.0.2", map[string]string{"app": "db"})
+	users := func() map[string][]string {
+		out := map[string][]string{}
+		for _, ref := range b.graph.Refs() {
+			if row, _ := b.graph.Row(ref); ref.Table == nb.TablePortGroup {
+				owner, _ := b.graph.Owner(ref)
+				out[row.Owned()[nb.KeySelector]] = b.graph.Users(owner)
+			}
+		}
+		return out
+	}
+	named, everybodys := []string{"team"}, []string(nil)
+	want := map[string][]string{app("db").String(): named, app("web").String(): named, "isolated Ingress": everybodys, "judged": everybodys}
+	b.decide(isolated("db", "web"))
+	b.Write()
+	b.commit()
+	if diff := cmp.Diff(want, users()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.decide(isolated("db", "other"))
+	b.Write()
+	if want[app("other").String()] = named; !cmp.Equal(want, users()) {
+		t.Errorf("before the new ACLs are in the database (-want +got):\n%s", cmp.Diff(want, users()))
+	}
+	b.commit()
+	layout := compile.Layout{Name: "red", UID: "red-uid"}
+	if former := b.graph.Users(compile.GroupOwner(layout, compile.PodsGroup(app("web")))); len(former) > 0 {
+		t.Errorf("namespaces %v name a group that has gone", former)
+	}
+	if delete(want, app("web").String()); !cmp.Equal(want, users()) {
+		t.Errorf("when the new ACLs are in the database (-want +got):\n%s", cmp.Diff(want, users()))
+	}
+}
+
 // TestAPolicyHasRowsWhileItSelectsAPod in a Network.
 func TestAPolicyHasRowsWhileItSelectsAPod(t *testing.T) {
 	t.Parallel()
