@@ -28,6 +28,8 @@ type Desired interface {
 	Facts(nb.Owner) (nb.Facts, bool)
 	// Elements are the wanted elements of a member column.
 	Elements(nb.Set) []string
+	// ForOthers reports whether a row is a port group that is none of an owner's business: see graph.Graph.
+	ForOthers(nb.Owner, nb.Ref) bool
 }
 
 // Actual is what the database holds, as the monitor last said.
@@ -51,6 +53,8 @@ type Unit struct {
 	Blocked []nb.Ref
 	// Work is what the unit was made from.
 	Work graph.Work
+	// Part: more of the owner's work is to follow, and is pending.
+	Part bool
 }
 
 // Update sets columns of an existing row to the values that Row has.
@@ -67,8 +71,18 @@ func (u Unit) Size() int {
 	return len(u.Inserts) + len(u.Updates) + len(u.Joins) + len(u.Leaves) + len(u.Deletes)
 }
 
-// Coming are rows that earlier units of the same transaction insert.
-type Coming map[nb.Ref]bool
+// Coming says what earlier units of the same transaction do to rows.
+type Coming map[nb.Ref]fate
+
+type fate uint8
+
+// The fates of rows: nothing is known, it is inserted, it is the row of a group and deleted, or it is not that of a policies' group.
+const (
+	_ fate = iota
+	comes
+	goes
+	stays
+)
 
 // Compare finds the difference between desired and actual in what work names; it adds the rows that it inserts
 // to coming.
@@ -80,22 +94,22 @@ func Compare(work graph.Work, desired Desired, actual Actual, coming Coming) Uni
 		want, wanted := desired.Row(ref)
 		have, exists := actual.Row(ref)
 		switch {
-		case wanted && !exists && coming[ref]:
+		case wanted && !exists && coming[ref] == comes:
 			// An earlier unit of this transaction makes it: the server takes a UUID once.
 		case wanted && !exists:
 			u.Inserts = append(u.Inserts, want)
 			inserted[ref] = true
-			coming[ref] = true
+			coming[ref] = comes
 		case wanted:
 			if columns := differing(want, have); len(columns) > 0 {
 				u.Updates = append(u.Updates, Update{want, columns})
 			}
-		case exists && Ours(have):
-			u.Deletes = append(u.Deletes, ref)
+		case exists && Ours(have) && coming[ref] != goes:
+			u.remove(ref, coming)
 		}
 	}
 	homeless := map[nb.Ref]bool{}
-	for _, m := range sortedMembers(withElements(members, u.Inserts, desired, actual)) {
+	for _, m := range sortedMembers(withElements(members, u.Inserts, desired, actual, coming)) {
 		before := len(u.Blocked)
 		u.compareMember(m, desired, actual, inserted, coming)
 		if len(u.Blocked) > before && inserted[m.Ref()] && !nb.IsRoot(m.Ref().Table) {
@@ -147,7 +161,9 @@ func widen(work graph.Work, desired Desired, actual Actual) (map[nb.Ref]struct{}
 // withElements adds the elements that come with their set's row: whoever owns one is not told that the row had gone. Those
 // are values, and weak references to rows that are there; rows that are referred to strongly went with the row. So
 // a port group comes with all its ports at once.
-func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desired, actual Actual) map[nb.Member]struct{} {
+func withElements(
+	members map[nb.Member]struct{}, inserts []nb.Row, desired Desired, actual Actual, coming Coming,
+) map[nb.Member]struct{} {
 	own := false
 	for _, row := range inserts {
 		for _, column := range nb.MemberColumns(row.Table()) {
@@ -157,7 +173,7 @@ func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desi
 			}
 			for _, value := range desired.Elements(set) {
 				m := nb.Member{Set: set, Value: value}
-				if !set.IsValue() && !actual.Has(m.Ref()) {
+				if !set.IsValue() && !actual.Has(m.Ref()) && coming[m.Ref()] != comes {
 					continue
 				}
 				if !own {
@@ -174,19 +190,60 @@ func withElements(members map[nb.Member]struct{}, inserts []nb.Row, desired Desi
 }
 
 func (u *Unit) compareMember(m nb.Member, desired Desired, actual Actual, inserted map[nb.Ref]bool, coming Coming) {
-	wanted := desired.Wants(m)
-	_, stays := desired.Row(m.Row)
+	_, kept := desired.Row(m.Row)
+	if !desired.Wants(m) {
+		if !kept && u.removeGroup(m.Row, actual, coming) {
+			return
+		}
+		if actual.Has(m.Row) && (m.IsValue() || actual.Has(m.Ref())) {
+			u.Leaves = append(u.Leaves, m)
+		}
+		return
+	}
+	there := kept && (actual.Has(m.Row) || coming[m.Row] == comes)
 	switch {
-	case wanted && (!stays || !actual.Has(m.Row) && !coming[m.Row]):
+	case kept && !there && desired.ForOthers(u.Owner, m.Row):
+		// It comes with the row.
+	case !there:
 		u.Blocked = append(u.Blocked, m.Row)
-	case wanted && strong(m) && !inserted[m.Ref()] && !actual.Has(m.Ref()) && !coming[m.Ref()]:
+	case strong(m) && !inserted[m.Ref()] && !actual.Has(m.Ref()) && coming[m.Ref()] != comes:
 		// Another owner's, who may wait for a row of this one in turn: each comes without the other, and then they join.
 		u.Blocked = append(u.Blocked, m.Ref())
-	case wanted && (inserted[m.Ref()] || inserted[m.Row] || !actual.HasMember(m)):
+	case inserted[m.Ref()] || inserted[m.Row] || !actual.HasMember(m):
 		u.Joins = append(u.Joins, m)
-	case !wanted && actual.Has(m.Row) && (m.IsValue() || actual.Has(m.Ref())):
-		u.Leaves = append(u.Leaves, m)
 	}
+}
+
+// remove takes a row out.
+func (u *Unit) remove(ref nb.Ref, coming Coming) {
+	u.Deletes = append(u.Deletes, ref)
+	if nb.Groups(ref.Table) {
+		coming[ref] = goes
+	}
+}
+
+// removeGroup takes the row of a policies' group out that nobody wants, in place of its elements one by one: these may be thousands of
+// pods', whose owners have nothing to do with whoever made the group. No ACL names such a row any more. It reports whether the row goes.
+func (u *Unit) removeGroup(ref nb.Ref, actual Actual, coming Coming) bool {
+	if !nb.Groups(ref.Table) || coming[ref] != 0 {
+		return coming[ref] == goes
+	}
+	row, there := actual.Row(ref)
+	if !there {
+		return false
+	}
+	if !PoliciesGroup(row) {
+		coming[ref] = stays
+		return false
+	}
+	u.remove(ref, coming)
+	return true
+}
+
+// PoliciesGroup reports whether a row is that of a group that policies name. Nobody wants it any more when no ACL in the database does.
+func PoliciesGroup(row nb.Row) bool {
+	owner, ours := nb.ParseOwner(row.Owned()[nb.KeyOwner])
+	return ours && owner.Kind == nb.KindPortGroup && nb.Groups(row.Table())
 }
 
 // strong reports whether the database refuses the element without the row that it refers to.
