@@ -354,3 +354,6 @@ func (s *State) Disconnected(since time.Time) {
 
 // TellWaiting tells new pods that have waited for the database for some time what they wait for.
 func (s *State) TellWaiting(now time.Time) { s.pods.TellWaiting(now) }
+
+// Share names what a namespace counts as where tenants share something.
+func (s *State) Share(namespace string) string { return s.cluster.Share(namespace) }

@@ -37,11 +37,11 @@ func (r *round) gather() []plan.Unit {
 	return nil
 }
 
-// fill takes pending work into a batch. It does not divide what decides what passes, so that no packet passes between two halves.
-// Every other batch takes only ports and routes that need not wait for that. So these have their turn however much a tenant changes,
-// and they do not share a transaction with thousands of rows.
+// fill takes pending work into a batch. It does not divide what decides what passes, so that no packet passes between two halves: where
+// that is too much for a transaction, chooseTurns decides whose is in this one. Every other batch takes only ports and routes that need
+// not wait for that. So these have their turn however much a tenant changes, and they do not share a transaction with thousands of rows.
 func (r *round) fill(b *batch) {
-	judged, bound := r.graph.Judging() > 0, r.cfg.MaxBatch
+	judged := r.graph.Judging() > 0
 	if r.contents = !r.contents; r.contents {
 		r.fillContents(b)
 		if len(b.units) > 0 {
@@ -49,8 +49,8 @@ func (r *round) fill(b *batch) {
 		}
 		r.contents = false
 	}
-	r.deferred = r.chooseNetworks(b)
-	var later []graph.Work
+	r.turns = r.chooseTurns(b)
+	var later, parts []graph.Work
 	for {
 		w, ok := r.graph.Next()
 		if !ok {
@@ -59,18 +59,23 @@ func (r *round) fill(b *batch) {
 		if r.setApart(w) {
 			continue
 		}
-		if r.leftOut(w) {
+		judges := judged && b.judged(w)
+		switch {
+		case judges && r.dividedHere(w):
+			parts = append(parts, w)
+		case r.leftOut(b, w):
 			later = append(later, w)
-			continue
-		}
-		if b.size < bound || judged && b.size < together*bound && w.Grouped() && !b.fresh(w) {
+		case judges || b.size < r.cfg.MaxBatch:
 			r.consider(b, w)
-			continue
+		default:
+			later = append(later, w)
 		}
-		later = append(later, w)
-		if !judged || b.size >= together*bound {
+		if !judged && len(later) > 0 {
 			break
 		}
+	}
+	if len(parts) > 0 {
+		later = append(later, r.takeParts(b, parts)...)
 	}
 	r.graph.PutOff(later)
 }
@@ -87,8 +92,10 @@ func (r *round) fillContents(b *batch) {
 }
 
 // comesFirst reports whether work may be written before other pending work. It may not while access lists or groups of its Network are
-// pending: a route shall lead nowhere before they are there. A port waits for those of each Network where it wants places, or had them.
-// A new port also waits until the database has all rows in which it wants places.
+// pending: a route shall lead nowhere before they are there. A port that changes its places waits for those of each Network where it
+// wants places, or had them. A new port waits for those of its own namespace, and of none, and until the database has all rows in which
+// it wants places, but for groups of peers of other namespaces' policies, which bring it when they come: however much one tenant
+// changes, another's new pods in the same Network do not wait for it.
 func (r *round) comesFirst(b *batch, w graph.Work) bool {
 	fresh := b.fresh(w)
 	switch {
@@ -100,7 +107,13 @@ func (r *round) comesFirst(b *batch, w graph.Work) bool {
 	}
 	waits := func(m nb.Member) bool {
 		owner, wanted := r.graph.Owner(m.Row)
-		return !wanted || r.graph.JudgingFor(owner) || fresh && !b.there.Has(m.Row)
+		switch {
+		case !wanted:
+			return true
+		case !fresh:
+			return r.graph.JudgingFor(owner)
+		}
+		return r.graph.JudgingAbout(owner, w.Owner.Namespace) || !b.there.Has(m.Row) && !r.graph.ForOthers(w.Owner, m.Row)
 	}
 	for m := range w.Members {
 		if waits(m) {
@@ -136,6 +149,11 @@ type batch struct {
 	same []graph.Work
 }
 
+func (b *batch) add(u plan.Unit) {
+	b.units = append(b.units, u)
+	b.size += u.Size()
+}
+
 // fresh reports whether the work is to make a port. It comes with the places that policies want for it now, so that it may come after
 // them.
 func (b *batch) fresh(w graph.Work) bool {
@@ -156,6 +174,9 @@ func (r *round) consider(b *batch, w graph.Work) {
 		for _, row := range u.Inserts {
 			delete(b.coming, nb.RefOf(row))
 		}
+		for _, ref := range u.Deletes {
+			delete(b.coming, ref)
+		}
 		return
 	}
 	for _, ref := range u.Blocked {
@@ -163,8 +184,7 @@ func (r *round) consider(b *batch, w graph.Work) {
 	}
 	switch {
 	case !u.Empty():
-		b.units = append(b.units, u)
-		b.size += u.Size()
+		b.add(u)
 	case len(u.Blocked) == 0:
 		b.same = append(b.same, w)
 	}

@@ -17,8 +17,8 @@ import (
 
 // Bounds of the engine.
 const (
-	// maxBatch is how many rows and elements one transaction changes, unless Config says so; a single owner's changes are never divided,
-	// nor are, up to together times as many, those that decide what passes.
+	// maxBatch is how many rows and elements one transaction changes, unless Config says so; a single owner's changes are never divided.
+	// What decides what passes has room for together times as many: more has turns (chooseTurns).
 	maxBatch = 2000
 	together = 5
 	// aheadFrom is how many owners must wait before a transaction is made ready while another is under way. Fewer
@@ -87,6 +87,8 @@ type Decider interface {
 	Disconnected(since time.Time)
 	// TellWaiting tells those who have waited for the database for some time what they wait for.
 	TellWaiting(now time.Time)
+	// Share names whose a namespace is: its tenant, or the namespace itself if it has none.
+	Share(namespace string) string
 }
 
 // Config sets an engine up.

@@ -18,6 +18,19 @@ type holding struct {
 
 func (h holding) Has(ref nb.Ref) bool { return h.rows[ref] }
 
+// shares says whose namespaces are: a tenant's, or no tenant's.
+type shares struct {
+	Decider
+	tenants map[string]string
+}
+
+func (s shares) Share(namespace string) string {
+	if tenant := s.tenants[namespace]; tenant != "" {
+		return "tenant " + tenant
+	}
+	return "namespace " + namespace
+}
+
 // filling is a round that fills batches of 100 rows and elements.
 type filling struct {
 	*round
@@ -27,7 +40,10 @@ type filling struct {
 
 func newFilling(held ...nb.Ref) *filling {
 	f := &filling{there: holding{Actual: &ovsdb.Session{}, rows: map[nb.Ref]bool{}}}
-	f.round = &round{Engine: &Engine{cfg: Config{MaxBatch: 100}, graph: graph.New(), retry: newRetries(), graves: graves{}}, drift: newDrift()}
+	f.round = &round{
+		Engine: &Engine{cfg: Config{MaxBatch: 100}, graph: graph.New(), state: shares{}, retry: newRetries(), graves: graves{}},
+		drift:  newDrift(),
+	}
 	for _, ref := range held {
 		f.there.rows[ref] = true
 	}

@@ -27,8 +27,8 @@ type round struct {
 	groups [][]graph.Work
 	// whole: what was gathered last is no such part; parted: a whole one was refused, and none was accepted since.
 	whole, parted bool
-	// deferred are Networks of which nothing is in the batch that is gathered.
-	deferred deferral
+	// turns say what is in the batch that is gathered of what decides what passes.
+	turns turns
 	// contents: the last batch was of what brings no containers and need not wait for others.
 	contents bool
 	drift    *drift
@@ -295,7 +295,7 @@ func (r *round) finish(ctx context.Context, err error) error {
 			r.start(ctx)
 		}
 		for _, u := range tx.units {
-			if len(u.Blocked) == 0 {
+			if len(u.Blocked) == 0 && !u.Part {
 				r.done(u.Work)
 			}
 		}
