@@ -138,7 +138,7 @@ func (s *scale) startInspection(ctx context.Context) (_ *inspection, err error) 
 		authority, err := os.ReadFile(filepath.Join(dir, "client", certs.FileAgentCA))
 		if err != nil {
 			state = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // It is not there yet.
 		}
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(authority)
@@ -164,7 +164,8 @@ func (s *scale) startInspection(ctx context.Context) (_ *inspection, err error) 
 func (s *scale) operator(ctx context.Context) (string, error) {
 	const namespace = "atoll-system"
 	meta := metav1.ObjectMeta{Name: asker, Namespace: namespace}
-	if _, err := s.Kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+	account := &corev1.ServiceAccount{ObjectMeta: meta}
+	if _, err := s.Kube.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("make an operator: %w", err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -251,12 +252,11 @@ func (i *inspection) askAll(ctx context.Context, out *inspected) error {
 		asking.Go(func() {
 			for turn := n; time.Now().Before(until) && ctx.Err() == nil; turn++ {
 				resource := resources[turn%len(resources)]
-				status, length, err := 0, int64(0), error(nil)
-				if resource == "" {
-					status, length, err = i.explain(ctx)
-				} else {
-					status, length, err = i.ask(ctx, http.MethodGet, resource, nil)
+				ask := i.explain
+				if resource != "" {
+					ask = func(ctx context.Context) (int, int64, error) { return i.ask(ctx, http.MethodGet, resource, nil) }
 				}
+				status, length, err := ask(ctx)
 				lock.Lock()
 				switch {
 				case status == http.StatusServiceUnavailable:

@@ -88,7 +88,8 @@ func TestJudge(t *testing.T) {
 		{direct, "[64:ff9b::a9fe:a9fe]:80", model.TCP, false, Special, "169.254.169.254"},
 		{nil, "[64:ff9b::a09:101]:80", model.TCP, false, OwnServices, "10.9.1.1"},
 		{nil, "[64:ff9b::a03:8]:80", model.TCP, false, Addressed, "10.3.0.8"},
-		{flat, "[64:ff9b::c000:201]:80", model.TCP, true, Outside, ""},
+		{flat, "[64:ff9b::c000:201]:80", model.TCP, false, Infrastructure, "192.0.2.1"},
+		{flat, "[64:ff9b::c000:250]:80", model.TCP, true, Outside, ""},
 	} {
 		r := services()
 		if test.change != nil {
@@ -136,7 +137,7 @@ func TestSixOnly(t *testing.T) {
 
 func TestTranslated(t *testing.T) {
 	t.Parallel()
-	got := translated(prefixes("169.254.0.0/16", "fe80::/10", "192.0.2.1/32"))
+	got := Behind(prefixes("169.254.0.0/16", "fe80::/10", "192.0.2.1/32"))
 	want := prefixes("64:ff9b::a9fe:0/112", "64:ff9b::c000:201/128")
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -82,7 +82,7 @@ type ranges struct {
 func (r Rules) Ranges(s Set) (out []netip.Prefix) {
 	for _, part := range r.parts(s) {
 		if part.behind {
-			part.all = translated(part.all)
+			part.all = Behind(part.all)
 		}
 		out = append(out, part.all...)
 	}
@@ -103,9 +103,6 @@ func (r Rules) parts(s Set) (out []ranges) {
 		if !r.Consumer {
 			out = append(out, faces)
 		}
-		if r.Flat {
-			return out
-		}
 		// A translator would be a way around.
 		for _, part := range closed {
 			part.behind = true
@@ -125,8 +122,8 @@ func (r Rules) parts(s Set) (out []ranges) {
 // translator is the well-known prefix of translators between IPv6 and IPv4. (RFC 6052.)
 var translator = netip.MustParsePrefix("64:ff9b::/96")
 
-// translated are IPv4 prefixes as they look behind a translator.
-func translated(in []netip.Prefix) (out []netip.Prefix) {
+// Behind are IPv4 prefixes as they look behind a translator. Others are left out.
+func Behind(in []netip.Prefix) (out []netip.Prefix) {
 	prefix := translator.Addr().As16()
 	for _, p := range in {
 		if p.Addr().Is4() {

@@ -47,17 +47,21 @@ func (m *Mirror) Use(ctx context.Context, do func(Northbound) error) error {
 	case <-ctx.Done():
 		return m.late(ctx)
 	}
-	ready := make(chan error, 1)
-	go func() { ready <- m.prepare() }()
+	var failed error
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		failed = m.prepare()
+	}()
 	leave := func() {
 		m.idle = time.AfterFunc(mirrorTime, m.Close)
 		<-m.turn
 	}
 	select {
-	case err := <-ready:
+	case <-ready:
 		defer leave()
-		if err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
 		return do(m.session)
 	case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
+	"github.com/atoll-net/atoll/pkg/domain/egress"
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
@@ -24,7 +25,9 @@ func hostRules(host Host) *transaction {
 	t.prefixSets("default", host.Default)
 	t.prefixSets("hidden", slices.Concat(host.Blocks, host.Default))
 	t.prefixSets("infra", host.Cluster.Infra)
-	t.prefixSets("never", slices.Concat(model.Never4(), model.Never6(), host.Cluster.Faces))
+	// A translator would be a way around.
+	behind := egress.Behind(slices.Concat(model.Never4(), host.Cluster.Faces, host.Cluster.Infra, host.Cluster.Closed))
+	t.prefixSets("never", slices.Concat(model.Never4(), model.Never6(), host.Cluster.Faces, behind))
 	t.endpointSets("servers", host.Cluster.Servers)
 	for _, f := range both {
 		var self []element
