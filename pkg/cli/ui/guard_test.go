@@ -178,8 +178,9 @@ func TestWhoGetsIn(t *testing.T) {
 	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "script-src 'self';") {
 		t.Errorf("the policy is %s", policy)
 	}
-	if other := guarded(t); other.token == g.token || other.cookie == g.cookie || len(g.token) < 26 || len(session) < 26 {
-		t.Errorf("tokens are %q and %q, cookies %q and %q", g.token, other.token, g.cookie, other.cookie)
+	one, other := guarded(t), guarded(t)
+	if one.token == other.token || one.cookie == other.cookie || len(one.token) < 26 || len(session) < 26 {
+		t.Errorf("tokens are %q and %q, cookies %q and %q", one.token, other.token, one.cookie, other.cookie)
 	}
 }
 
