@@ -42,10 +42,10 @@ func (r *round) takeParts(b *batch, works []graph.Work) (later []graph.Work) {
 func (r *round) closer(b *batch, w graph.Work) plan.Unit {
 	out := plan.Unit{Owner: w.Owner, Work: w, Part: true}
 	u := plan.Compare(r.retry.join(w), r.graph, b.there, plan.Coming{})
-	switch w.Owner.Kind {
-	case nb.KindNetworkPolicy:
+	switch {
+	case w.Owner.Kind.OnlyAllows():
 		r.withdraw(&out, u, b.there)
-	case nb.KindPod:
+	case w.Owner.Kind == nb.KindPod:
 		for _, m := range u.Leaves {
 			if r.graph.AllowsOnly(m.Row) && b.there.HasMember(m) {
 				out.Leaves = append(out.Leaves, m)

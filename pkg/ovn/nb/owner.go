@@ -26,6 +26,9 @@ const (
 	KindEvicted              Kind = "evicted"
 )
 
+// OnlyAllows reports whether the ACLs of owners of the kind open something and close nothing, so that less passes without them.
+func (k Kind) OnlyAllows() bool { return k == KindNetworkPolicy }
+
 // shape says which fields the owners of a kind have besides a name.
 type shape struct{ part, namespace bool }
 
