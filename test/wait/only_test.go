@@ -27,6 +27,7 @@ var own = map[string]string{
 	"pkg/dns/names/life_integration_test.go:TestHandover": "measures the slowest " +
 		"answer, and does not judge it",
 	"pkg/node/porthole/bench_integration_test.go:BenchmarkEnsure": "measures",
+	"pkg/node/porthole/judge_integration_test.go:follow":          "reads sockets until what follows a packet is seen",
 	"test/e2e/hostile/explained_test.go:compare":                  "asks again what is in doubt, a fixed number of times",
 	"test/e2e/installed/churn_test.go:killMembers":                "kills at a pace",
 	"test/e2e/installed/churn_test.go:run":                        "makes and removes pods at a pace",

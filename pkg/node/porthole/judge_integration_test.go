@@ -3,6 +3,8 @@
 package porthole
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/atoll-net/atoll/pkg/domain/egress"
 	"github.com/atoll-net/atoll/pkg/domain/model"
+	"github.com/atoll-net/atoll/test/wait"
 )
 
 // TestPortholesDoAsJudged sends packets from a pod to both ends of all ranges that a porthole knows, to their neighbours, and to all
@@ -152,14 +155,13 @@ func probing(t *testing.T, spec Spec) *prober {
 		return nil
 	}))
 	// The links have just been brought up, and lose what is sent before they are.
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, up := p.follow(true, 50*time.Millisecond); up {
-			return p
+	wait.Eventually(t, wait.Patience, "the porthole lets something pass or refuses it", func(context.Context) error {
+		if _, up := p.follow(true, 50*time.Millisecond); !up {
+			return errors.New("nothing is seen")
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the porthole neither lets anything pass nor refuses it")
-		}
-	}
+		return nil
+	})
+	return p
 }
 
 // listening is a socket for all that crosses a link.
@@ -200,8 +202,8 @@ func (p *prober) follow(v4 bool, within time.Duration) (map[uint16]outcome, bool
 		if left <= 0 {
 			return seen, false
 		}
-		wait := []unix.PollFd{{Fd: int32(p.network), Events: unix.POLLIN}, {Fd: int32(p.host), Events: unix.POLLIN}}
-		if _, err := unix.Poll(wait, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+		ready := []unix.PollFd{{Fd: int32(p.network), Events: unix.POLLIN}, {Fd: int32(p.host), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
 			p.t.Fatal(err)
 		}
 		for _, fd := range []int{p.host, p.network} {
