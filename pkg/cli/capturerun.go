@@ -201,7 +201,7 @@ func (r *recording) conclude(ctx context.Context, tracks []*track, disorder int)
 	for i, t := range tracks {
 		name := r.pods[i].String()
 		say("%s", capturedLine(name, r.spec.Interface, t.written, t.counts))
-		// Who ends it himself needs no reason.
+		// If the user stopped the capture, no reason is printed.
 		if t.err != nil && ctx.Err() == nil {
 			say("%s: it ended early: %v", name, t.err)
 			missing = true

@@ -80,12 +80,12 @@ func tenantNames(ctx context.Context, remote *client.Remote, _ string) (out []st
 	return slices.Compact(out)
 }
 
-// namespaceNames are those of namespaces that the user may list, else those of his Networks.
+// namespaceNames returns the namespaces that the user may list, else those of the user's Networks.
 func namespaceNames(ctx context.Context, remote *client.Remote, _ string) []string {
 	return remote.Namespaces(ctx)
 }
 
-// podNames are those of pods, as NAMESPACE/NAME; before there is a namespace, those of namespaces with what follows.
+// podNames returns pods as NAMESPACE/NAME. Until a namespace is typed, it returns namespaces, each with a slash.
 func podNames(ctx context.Context, remote *client.Remote, typed string) (out []string) {
 	namespace, _, chosen := strings.Cut(typed, "/")
 	if !chosen {

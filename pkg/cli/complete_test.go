@@ -15,7 +15,7 @@ import (
 // where nobody answers.
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
-	// A tenant's admin may not list namespaces, and knows those of his Networks.
+	// A tenant's admin may not list namespaces; completion offers the namespaces of the admin's Networks.
 	var mayList atomic.Bool
 	answers := map[string]string{
 		"/apis/inspect.atoll.dev/v1alpha1/networks":            `{"items":[{"metadata":{"name":"red"},"status":{"tenant":"acme"}},{"metadata":{"name":"blue"},"status":{"tenant":"acme"}}]}`,

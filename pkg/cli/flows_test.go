@@ -178,7 +178,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// TestWhoStopsFollowing: he has seen what there was, and status 0, unless a node is missing.
+// TestWhoStopsFollowing: a user who stops following gets exit status 0, or 1 if a node is still missing.
 func TestWhoStopsFollowing(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -200,8 +200,8 @@ func TestWhoStopsFollowing(t *testing.T) {
 	}
 }
 
-// TestFlowsAreATable: what differs by its minute alone is one line, in the order of the last time; what is followed is aligned as
-// far as what came before.
+// TestFlowsAreATable: flows that differ only by their minute are one line, and lines are in the order of the last time. A followed
+// flow is aligned with the lines before it.
 func TestFlowsAreATable(t *testing.T) {
 	t.Parallel()
 	var list api.FlowList

@@ -1,4 +1,4 @@
-// Package ui is the page of `atoll ui`: it shows in a browser what package inspect answers, to one user, with his own rights.
+// Package ui is the page of `atoll ui`: it shows in a browser what package inspect answers, to one user, with that user's rights.
 //
 //	browser --loopback, cookie, user--> guard --> page --> Source (client.Remote) --> value --> template, or elements of the graph
 //

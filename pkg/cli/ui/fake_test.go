@@ -47,8 +47,8 @@ type cluster struct {
 	mu         sync.Mutex
 	asked      []flows.Question
 	flowsAt    func(now time.Time) []api.Flow
-	// views are the namespaces that the user may view, who may get no Network; nil: he is another. broken is why flows of one of
-	// them are not told.
+	// views are the namespaces that a user without a Network may view; nil: the user may see all. broken has the error for each
+	// namespace whose flows cannot be read.
 	views  []string
 	broken map[string]error
 }

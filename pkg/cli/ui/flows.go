@@ -75,15 +75,16 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 		}
 		return nil
 	}, func(api.SilentNode) {})
-	// Who has no Network may have namespaces: the API refuses him, or knows none of his.
+	// A user without a Network may still view namespaces. For such a user the API forbids flows, or answers that there is no Network
+	// whose flows the user may see.
 	if apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
-		his, problem := s.byNamespace(ctx, w, w.question(now))
+		own, problem := s.byNamespace(ctx, w, w.question(now))
 		switch {
 		case problem != nil:
 			return out, whyNoFlows(problem)
-		case len(his.namespaces) > 0:
-			out.flows, status, err = his.flows, his.status, nil
-			out.namespaces, out.more = his.namespaces, his.more
+		case len(own.namespaces) > 0:
+			out.flows, status, err = own.flows, own.status, nil
+			out.namespaces, out.more = own.namespaces, own.more
 		}
 	}
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 	return out, nil
 }
 
-// whyNoFlows says what to ask instead where somebody may not see all that are his.
+// whyNoFlows wraps an error of the API. If the user may not see flows here, it adds the commands that may work.
 func whyNoFlows(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("flows: you may not see any here: %w. Next: atoll flows NETWORK, or atoll flows -n NAMESPACE, has those of one that "+

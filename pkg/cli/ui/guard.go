@@ -170,7 +170,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} {
 		w.Header().Set(key, value)
 	}
-	// Somebody's name may lead to loopback: then he is called by that name.
+	// An attacker's DNS name may resolve to loopback (DNS rebinding). The browser then sends that name as the Host.
 	if !slices.Contains(g.hosts, r.Host) {
 		http.Error(w, "this page is not called "+inspectable(r.Host), http.StatusMisdirectedRequest)
 		return

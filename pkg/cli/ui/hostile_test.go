@@ -93,7 +93,8 @@ func pages() []string {
 	}
 }
 
-// TestWordsOfOthersStayWords: whatever a tenant calls his things, on the page it is text. The control is that it is there at all.
+// TestWordsOfOthersStayWords: the page shows the names that a tenant chose as text, never as HTML. The control is that the page
+// shows them at all.
 func TestWordsOfOthersStayWords(t *testing.T) {
 	t.Parallel()
 	for _, word := range hostileWords {
@@ -116,7 +117,7 @@ func TestWordsOfOthersStayWords(t *testing.T) {
 				t.Errorf("%s does not show %q at all", path, word)
 			}
 		}
-		// What somebody has put into the address is text, too.
+		// Values in the page's address are shown as text, too.
 		for _, path := range []string{
 			"/search?q=", "/flows?network=", "/line?verdict=dropped&to=Network+red&from=", "/line?from=a&to=b&verdict=", "/flows?at=",
 			"/graph/flows?at=", "/explain?from=", "/explain?to=red/a&port=1&from=", "/network/", "/pod/red/",

@@ -59,7 +59,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestATenantFindsHisOwn: who may list the pods of his namespaces alone, finds these. The control is that somebody else's are there.
+// TestATenantFindsHisOwn: a tenant who may list the pods of some namespaces only finds these pods. The control is that another
+// tenant's pods exist.
 func TestATenantFindsHisOwn(t *testing.T) {
 	t.Parallel()
 	c := sample(t)
@@ -75,7 +76,7 @@ func TestATenantFindsHisOwn(t *testing.T) {
 	s.says("/network/red/pods", "6 pods")
 }
 
-// TestAnAddressInAThousand: of so many Networks pods alone are listed, and that is said.
+// TestAnAddressInAThousand: with so many Networks a search lists only pods for most of them, and the page says so.
 func TestAnAddressInAThousand(t *testing.T) {
 	t.Parallel()
 	newSite(t, thousand()).says("/search?q=10.0.0.3", "1000 Networks have it.", "200 found", "and 800 more",

@@ -27,9 +27,9 @@ type Source interface {
 	IPAM(ctx context.Context, name string) (api.IPAM, string, error)
 	Pods(ctx context.Context, namespace string) ([]api.Pod, string, error)
 	Pod(ctx context.Context, key model.PodKey) (api.Pod, string, error)
-	// Namespaces are those that the user may list; none where he may list none.
+	// Namespaces returns the namespaces that the user may list. It is empty when the user may list none.
 	Namespaces(ctx context.Context) []string
-	// Flows are those of all that the user may see: each is told as it comes.
+	// Flows calls each for every flow in scope that the user may see, as it arrives.
 	Flows(
 		ctx context.Context, scope client.FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode),
 	) (api.FlowStatus, error)
@@ -38,13 +38,14 @@ type Source interface {
 
 var _ Source = (*client.Remote)(nil)
 
-// maxBeside is how many questions one page asks at a time, maxNamespaces of how many namespaces it asks.
+// maxBeside bounds the requests that one page sends at the same time, maxNamespaces the namespaces whose pods it lists.
 const (
 	maxBeside     = 8
 	maxNamespaces = 64
 )
 
-// podsSeen are all pods that the user may see: those of the cluster, else those of the namespaces that are named, or his.
+// podsSeen returns all pods that the user may see. If the user may not list the cluster's pods, it lists those of the given
+// namespaces; if these are nil, those of the Source's namespaces.
 func podsSeen(ctx context.Context, from Source, namespaces []string) ([]api.Pod, string, error) {
 	all, note, err := from.Pods(ctx, "")
 	if err == nil || !apierrors.IsForbidden(err) {

@@ -129,7 +129,8 @@ func talksOf(flows []api.Flow) []*talk {
 			known[k] = t
 			out = append(out, t)
 		}
-		// Who was judged is known to be in his Network; the other's is told where he may be seen.
+		// The API always gives the Network of the pod at which the flow was judged, and that of the other end only if the user may see
+		// it. Another flow between the same two may fill the gap.
 		t.From.Network, t.To.Network = cmp.Or(t.From.Network, from.Network), cmp.Or(t.To.Network, to.Network)
 		c := &t.ingress
 		if f.Direction == model.PolicyEgress.String() {

@@ -16,19 +16,20 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
-// Who may view namespaces, and get no Network, is shown the flows of the pods of those: the API has them by namespace (podflows),
-// and says nothing there of whoever is not his.
+// A user who may view namespaces, but may get no Network, sees the flows of the pods in those namespaces. The API serves these
+// flows by namespace (podflows), and there it names nobody from namespaces that the user may not view.
 
 const (
-	// maxViewed is how many namespaces are asked for flows, flowsBeside how many at the same time: the API answers four questions of
-	// a user at once.
+	// maxViewed bounds the namespaces whose flows are asked for. flowsBeside bounds the requests at the same time: the API answers
+	// four requests of one user at once.
 	maxViewed   = 16
 	flowsBeside = 3
-	// maxSeen is how many flows of all of them are looked at, which is as many as the API tells of one: the newest.
+	// maxSeen bounds the flows of all these namespaces together; the newest are kept. The API returns as many for one namespace.
 	maxSeen = 1 << 14
 )
 
-// namedSource knows namespaces that the user has named, beside those that can be asked for: who may view a namespace alone can list none.
+// namedSource adds the namespaces that the user named to those that the Source lists. A user who may only view a namespace cannot
+// list any.
 type namedSource struct {
 	Source
 	names []string
@@ -54,8 +55,8 @@ type viewed struct {
 	status     api.FlowStatus
 }
 
-// byNamespace asks for the flows of the pods of each namespace that may be the user's. Of those that are not, nothing is told. It
-// tells of none where none is his.
+// byNamespace asks for the flows of the pods in each of the Source's namespaces. It skips a namespace where the API forbids this.
+// Its result is empty when the API forbids all of them.
 func (s *Server) byNamespace(ctx context.Context, w window, q flows.Question) (viewed, error) {
 	var out viewed
 	names := s.config.Source.Namespaces(ctx)

@@ -27,8 +27,9 @@ func siteOf(t testing.TB, source Source, namespaces ...string) *site {
 	return newSite(t, namedSource{source, namespaces})
 }
 
-// TestWhoHasNoNetwork sees the pods of his namespaces that have flows, and these: whoever may view red sees blue's pods as
-// others, and nothing that is between blue's. The control is who may view both.
+// TestWhoHasNoNetwork: a user who may get no Network sees the flows of the pods in the namespaces that this user may view. With
+// namespace red alone, blue's pods are shown as "others", and flows between blue's pods are absent. The control is a user who may
+// view both namespaces.
 func TestWhoHasNoNetwork(t *testing.T) {
 	t.Parallel()
 	const service, outside = "end/pod/red/web-1 -> end/Services: 1.6/min allowed NetworkPolicy/red/api good",
@@ -91,8 +92,8 @@ func shortened(strokes []string) (out []string) {
 	return out
 }
 
-// TestNobodysNamespaces: who may view none is told why he sees none, one that cannot answer is an error, and the number of
-// namespaces and of boxes is bounded, and said.
+// TestNobodysNamespaces: a user who may view no namespace is told why the map is empty. A namespace whose flows cannot be read is
+// an error. The numbers of namespaces and of boxes are bounded, and the page says what it left out.
 func TestNobodysNamespaces(t *testing.T) {
 	t.Parallel()
 	if o := siteOf(t, viewerOf(t, "elsewhere"), "red", "blue").overlay(""); len(o.Edges)+len(o.Nodes) != 0 ||

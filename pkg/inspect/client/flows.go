@@ -18,11 +18,11 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
-// flowSilence is how long somebody who asks for flows hears nothing before he takes the API for gone: a controller that is
-// followed says every 5 s that it is there.
+// flowSilence is how long the client waits without hearing anything before it treats the API as gone. A controller that is followed
+// sends a sign of life every 5 s.
 const flowSilence = 20 * time.Second
 
-// UntoldError says that nobody answers who could tell of flows.
+// UntoldError says that the API that serves flows does not answer.
 type UntoldError struct{ Note string }
 
 // Error implements error.
@@ -31,10 +31,10 @@ func (e *UntoldError) Error() string {
 }
 
 // FlowScope says whose flows are asked for: those of a Network, else those of a namespace's pods, else all that the user may see.
-// Namespace with a Network chooses from what is its.
+// With both set, the namespace selects within the Network.
 type FlowScope struct{ Network, Namespace string }
 
-// path is where the API has them.
+// path returns the API's path for these flows.
 func (s FlowScope) path(query url.Values, follow bool) string {
 	root := fmt.Sprintf("/apis/%s/", api.GroupVersion())
 	switch {
@@ -54,17 +54,17 @@ func (s FlowScope) path(query url.Values, follow bool) string {
 	return root
 }
 
-// errRenew: who follows has to ask again.
+// errRenew says that a follower must ask again.
 var errRenew = errors.New("it has lasted as long as one may")
 
 const (
-	// renewals is how often somebody who follows tries to go on, and renewalPause how long they wait in between.
+	// renewals bounds the attempts of a follower to continue; renewalPause is the time between two attempts.
 	renewals, renewalPause = 10, time.Second
 )
 
-// Flows asks for flows, and tells of each, and of nodes that are missing as soon as they are. Who follows goes on until ctx ends:
-// each answer has an end, and the next one goes on where it was. Its error is that they cannot be told, or that the answer is not
-// whole.
+// Flows asks for flows. It calls each for every flow, and missing for every node as soon as that node is missing. A follower goes on
+// until ctx ends: each answer of the API ends at some time, and the next one continues where it ended. Its error says that flows
+// cannot be read, or that the answer is incomplete.
 func (r *Remote) Flows(
 	ctx context.Context, scope FlowScope, q flows.Question, each func(api.Flow) error, missing func(api.SilentNode),
 ) (api.FlowStatus, error) {
@@ -98,7 +98,7 @@ func (r *Remote) Flows(
 	return status, err
 }
 
-// unnamed is a flow without names, which may be known later.
+// unnamed returns a flow without the names of its ends, which may become known later.
 func unnamed(f api.Flow) api.Flow {
 	f.From, f.To = api.FlowEnd{Address: f.From.Address}, api.FlowEnd{Address: f.To.Address}
 	return f

@@ -19,14 +19,14 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/intake"
 )
 
-// reading lists what a user may see of a cluster, and remembers what he may not.
+// reading lists the objects that the user may see, and remembers which the user may not list.
 type reading struct {
 	held   snapshot.Held
 	unread []string
 	shown  map[string]atoll.NetworkStatus
 }
 
-// locally are the sources of what Kubernetes tells, and the note about it.
+// locally returns sources that hold only what the Kubernetes API has, and a note that says so.
 func (r *Remote) locally(ctx context.Context, down, namespace string) (snapshot.Sources, func() string) {
 	read := &reading{shown: map[string]atoll.NetworkStatus{}}
 	read.held = snapshot.Held{
@@ -36,7 +36,7 @@ func (r *Remote) locally(ctx context.Context, down, namespace string) (snapshot.
 	if settings, err := config.Read(ctx, r.config); err == nil {
 		read.held.Default, read.held.Pools = settings.Network, snapshot.RangesOf(settings)
 	}
-	// Nobody lists these here.
+	// The client does not list these.
 	read.held.Unread["gateways"] = true
 	read.all(ctx, r, namespace)
 	note := func() string {

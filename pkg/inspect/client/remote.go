@@ -243,7 +243,8 @@ func (r *Remote) PlaceOf(ctx context.Context, key model.PodKey) (PodPlace, error
 // maxNetworksAsked bounds how many Networks are asked for their namespaces.
 const maxNetworksAsked = 16
 
-// Namespaces are those that the user may list; who may not, is told those of his Networks. What cannot be asked is left out.
+// Namespaces returns the namespaces that the user may list. If the user may list none, it returns those of the user's Networks, and
+// leaves out Networks that it cannot read.
 func (r *Remote) Namespaces(ctx context.Context) (out []string) {
 	if list, err := r.client.CoreV1().Namespaces().List(ctx, meta.ListOptions{}); err == nil {
 		for _, n := range list.Items {

@@ -15,7 +15,8 @@ import (
 	ovn "github.com/atoll-net/atoll/pkg/ovn/ovsdb"
 )
 
-// Answer answers a question. Who may not ask about everything is told what Sight lets him see.
+// Answer answers a question. An asker who may not ask about everything gets an answer without other tenants' objects, as
+// visibility.Limits allows.
 func Answer(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk) (out api.ExplanationStatus, err error) {
 	err = asked(ctx, s, spec, may, func(e *explainer, limits *visibility.Limits) error {
 		answer, err := e.answer()
@@ -37,7 +38,7 @@ func Answer(ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, m
 	return out, err
 }
 
-// asked has somebody answer a question by the rows as they are. Who may not ask about everything is told of a problem what he may be.
+// asked calls answer with the current rows. If the asker may not ask about everything, errors are reduced to what the asker may see.
 func asked(
 	ctx context.Context, s snapshot.Sources, spec api.ExplanationSpec, may question.MayAsk, answer func(*explainer, *visibility.Limits) error,
 ) error {

@@ -15,9 +15,9 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/trace"
 )
 
-// Dialled are the addresses that a pod dials to get to the other end of a question, each once. What of others who asks may be
-// told, is as for Explain: its error is a question.Error, too, where he may not be told, or where nothing is dialled, with the
-// reason.
+// Dialled returns the addresses that a pod dials to reach the other end of a question, each once. The asker may see as much of
+// other tenants as in Answer. Its error is a question.Error, with the reason, when the asker may not ask, or when nothing is
+// dialled.
 func Dialled(
 	ctx context.Context, s snapshot.Sources, from model.PodKey, spec api.ExplanationSpec, may question.MayAsk,
 ) (out []netip.Addr, err error) {
@@ -29,7 +29,7 @@ func Dialled(
 	return out, err
 }
 
-// dialled are the addresses that the sender, a pod, dials.
+// dialled returns the addresses that the sender dials. The sender must be a pod.
 func (e *explainer) dialled(limits *visibility.Limits) (out []netip.Addr, err error) {
 	from, err := e.sender()
 	switch {

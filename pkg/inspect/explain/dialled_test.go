@@ -15,8 +15,8 @@ import (
 )
 
 // dialledIn are the addresses that a question's sender dials, as somebody is told who may ask about one namespace alone.
-func dialledIn(w *inspected.World, held snapshot.Held, q question.Question, his string) ([]netip.Addr, error) {
-	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return namespace == his, nil })
+func dialledIn(w *inspected.World, held snapshot.Held, q question.Question, own string) ([]netip.Addr, error) {
+	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return namespace == own, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,8 @@ func TestDialledAreThoseThatExplanationsFollow(t *testing.T) {
 	}
 }
 
-// TestDialledTellsNoMore: whom somebody may not ask about he does not dial by name, and what he is told of it names nobody's.
+// TestDialledTellsNoMore: an asker cannot dial, by name, a pod or Service that this asker may not ask about. The error names no other
+// tenant's objects.
 func TestDialledTellsNoMore(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -91,7 +92,7 @@ func TestDialledTellsNoMore(t *testing.T) {
 	red := question.End{Pod: model.PodKey{Namespace: "red", Name: "web"}}
 	for name, c := range map[string]struct {
 		q    question.Question
-		his  string
+		own  string
 		says string
 	}{
 		"another's pod": {
@@ -114,7 +115,7 @@ func TestDialledTellsNoMore(t *testing.T) {
 			question.Question{From: red, To: question.End{Name: "nobody.red.svc"}, Protocol: model.TCP, Port: 80}, "red", "does not exist",
 		},
 	} {
-		got, err := dialledIn(w, held, c.q, c.his)
+		got, err := dialledIn(w, held, c.q, c.own)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -42,12 +42,12 @@ func toldBySight(s *visibility.Limits, e Explanation) Explanation {
 		if s.Tells(w.SeenAs) {
 			w.SeenAs = ""
 		}
-		// How many endpoints somebody has, is his.
+		// The number of endpoints of a Service is its owner's secret: equal ways become one.
 		if !slices.ContainsFunc(ways, func(other Way) bool { return sameWay(other, w) }) {
 			ways = append(ways, w)
 		}
 	}
-	// Nodes, and Networks that change, may be others'.
+	// The names of changing nodes and Networks may belong to other tenants.
 	if len(e.Changing) > 0 {
 		e.Changing = []string{visibility.HiddenChange}
 	}

@@ -11,15 +11,19 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
-// his reports whether who asks may be told of a pod by its name.
-func (t *trial) his(key model.PodKey) bool {
+// own reports whether the asker may see the name of a pod.
+func (t *trial) own(key model.PodKey) bool {
 	return t.limits == nil || t.limits.Namespaces[key.Namespace]
 }
 
-// mayBeTold reports whether who asks is told that the packet was at a point. Who may not ask about everything is told of links of
-// his own pods and of portholes of his Networks; of what is between nodes, where the packet is for one of his pods; and of what
-// leaves his pod's node for the address that he has dialled. All else is others': whose packets go where, and on which node they
-// are.
+// mayBeTold reports whether the asker may learn that the packet was at a point. An asker with limits learns of:
+//
+//   - links of the asker's own pods;
+//   - portholes of the asker's Networks;
+//   - links between nodes, if the packet is for one of the asker's pods;
+//   - packets that leave the sender's node for the dialled address, outside tunnels, if that address leads to no pod.
+//
+// Any other point could reveal where other tenants' pods are and whom they talk to.
 func (t *trial) mayBeTold(s seenPoint) bool {
 	if t.limits == nil {
 		return true
@@ -29,11 +33,11 @@ func (t *trial) mayBeTold(s seenPoint) bool {
 	}
 	switch s.Kind {
 	case nodeapi.KindPod:
-		return t.his(t.podOf(s)) && t.podOf(s) != model.PodKey{}
+		return t.own(t.podOf(s)) && t.podOf(s) != model.PodKey{}
 	case nodeapi.KindPorthole, nodeapi.KindHost:
 		return t.limits.Networks[s.Network]
 	}
-	if t.toHisAlone() {
+	if t.toOwnOnly() {
 		return true
 	}
 	there := s.To.Addr()
@@ -43,14 +47,14 @@ func (t *trial) mayBeTold(s seenPoint) bool {
 	return s.node == t.node && !s.Tunnel.To.IsValid() && there == t.target && t.toNoPod()
 }
 
-// toNoPod reports whether the address that was dialled is no pod's, and leads to none.
+// toNoPod reports whether the dialled address neither belongs to a pod nor leads to one.
 func (t *trial) toNoPod() bool {
 	_, face := t.limits.FaceOf(t.target)
 	return !face && !slices.ContainsFunc(t.waysOf(), func(w Way) bool { return w.end != model.PodKey{} })
 }
 
-// toHisAlone reports whether each pod that the packet may come to, or has come to, is one that who asks may be told of, and there is one.
-func (t *trial) toHisAlone() bool {
+// toOwnOnly reports whether the packet may reach, or has reached, at least one pod, and the asker may see all of these pods.
+func (t *trial) toOwnOnly() bool {
 	var ends []model.PodKey
 	for _, w := range t.waysOf() {
 		if w.end == (model.PodKey{}) {
@@ -64,7 +68,7 @@ func (t *trial) toHisAlone() bool {
 			ends = append(ends, t.podOf(s))
 		}
 	}
-	return len(ends) > 0 && !slices.ContainsFunc(ends, func(key model.PodKey) bool { return !t.his(key) || key == model.PodKey{} })
+	return len(ends) > 0 && !slices.ContainsFunc(ends, func(key model.PodKey) bool { return !t.own(key) || key == model.PodKey{} })
 }
 
 // networkOf is the Network that a point is in, as far as who asks is told.
@@ -126,7 +130,7 @@ func (t *trial) unobserved() (out []string) {
 	for _, o := range t.seen {
 		switch {
 		case o.Problem == "":
-		case t.limits == nil, o.Node == t.node, t.toHisAlone():
+		case t.limits == nil, o.Node == t.node, t.toOwnOnly():
 			out = append(out, fmt.Sprintf("node %s is not observable: %s", o.Node, o.Problem))
 		default:
 			hidden = true
@@ -136,7 +140,7 @@ func (t *trial) unobserved() (out []string) {
 		if slices.ContainsFunc(t.seen, func(o Observed) bool { return o.Node == node }) {
 			continue
 		}
-		if t.limits == nil || t.toHisAlone() {
+		if t.limits == nil || t.toOwnOnly() {
 			out = append(out, fmt.Sprintf("node %s is not observed: %d nodes are at most", node, maxObserved))
 			continue
 		}

@@ -273,7 +273,7 @@ func (t *trial) nameOf(key model.PodKey) string {
 	switch {
 	case key == model.PodKey{}:
 		return "a pod that is not known"
-	case !t.his(key):
+	case !t.own(key):
 		return "somebody else"
 	}
 	if network := t.home[key]; network != "" {

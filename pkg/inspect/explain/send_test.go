@@ -17,19 +17,19 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// proofFor is what an explanation of a question in a world is compared with; his are the namespaces of who asks, none where he
-// may ask about everything.
-func proofFor(w *inspected.World, t *testing.T, ask string, his ...string) *proof {
+// proofFor returns the proof of a question's explanation in a world. own are the asker's namespaces; none means that the asker may
+// ask about everything.
+func proofFor(w *inspected.World, t *testing.T, ask string, own ...string) *proof {
 	t.Helper()
 	q, err := questionOf(ask)
 	if err != nil {
 		t.Fatal(err)
 	}
 	world, limits := explainable(w), (*visibility.Limits)(nil)
-	if len(his) > 0 {
+	if len(own) > 0 {
 		held := w.HeldOf()
 		if limits, err = visibility.Of(held, q,
-			func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }); err != nil {
+			func(namespace string) (bool, error) { return slices.Contains(own, namespace), nil }); err != nil {
 			t.Fatal(err)
 		}
 		world = makeWorld(w.Rows, limits.Cut(w.Objects), inspected.Explained(), w.Bindings)
@@ -234,11 +234,11 @@ func TestOthersPointsAreNotTold(t *testing.T) {
 	const ask = "blue/client red/web tcp 80"
 	a := at{w, w.OwnOf("blue", "client").String() + ":4242", face.String() + ":80"}
 	inside := at{w, w.FaceOf("blue", "client").String() + ":4242", w.OwnOf("red", "web").String() + ":80"}
-	his, theirs := a.point(nodeapi.KindPorthole, true, false, 10), inside.point(nodeapi.KindHost, true, false, 50)
-	his.Network, theirs.Network = "blue", "red"
+	mine, theirs := a.point(nodeapi.KindPorthole, true, false, 10), inside.point(nodeapi.KindHost, true, false, 50)
+	mine.Network, theirs.Network = "blue", "red"
 	across := inside.tunnel(true, false, 30)
 	n1 := []nodeapi.Point{
-		a.pod("blue/client", false, false, 0), his, across, a.point(nodeapi.KindNode, true, false, 20), inside.pod("red/web", true, false, 60),
+		a.pod("blue/client", false, false, 0), mine, across, a.point(nodeapi.KindNode, true, false, 20), inside.pod("red/web", true, false, 60),
 		inside.pod("red/web", false, true, 80),
 	}
 	n2 := []nodeapi.Point{theirs}
@@ -265,7 +265,7 @@ func TestOthersPointsAreNotTold(t *testing.T) {
 		len(got.There) != 2 || len(got.Back) != 0 || len(got.Unobserved) != 1 {
 		t.Errorf("he is told %s", told)
 	}
-	// Of pods of his own he is told all.
+	// Between the asker's own pods, nothing is hidden.
 	b := at{w, w.OwnOf("red", "web").String() + ":4242", w.OwnOf("red", "db").String() + ":80"}
 	own := []Observed{
 		{Node: "n1", Points: []nodeapi.Point{b.pod("red/web", false, false, 0), b.tunnel(true, false, 40)}},

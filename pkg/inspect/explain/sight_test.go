@@ -17,8 +17,8 @@ import (
 )
 
 // explainTo is an explanation for somebody who may ask about some namespaces.
-func explainTo(w *inspected.World, held snapshot.Held, q question.Question, his ...string) (Explanation, error) {
-	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil })
+func explainTo(w *inspected.World, held snapshot.Held, q question.Question, own ...string) (Explanation, error) {
+	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return slices.Contains(own, namespace), nil })
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -32,9 +32,8 @@ func explainTo(w *inspected.World, held snapshot.Held, q question.Question, his 
 	return toldBySight(limits, answer), nil
 }
 
-// TestOthersAreNotTold: of each address that anybody has, somebody who may ask about one namespace is told as much as a packet
-// would tell him: whether it gets there, which is what who may ask about everything is told. No word of it names what is in
-// anybody else's namespace.
+// TestOthersAreNotTold: an asker with one namespace learns about any address only what a packet would show: whether it arrives. The
+// verdict equals that for an asker who may ask about everything. No word of the answer names an object in another namespace.
 func TestOthersAreNotTold(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -50,15 +49,15 @@ func TestOthersAreNotTold(t *testing.T) {
 		addresses = append(addresses, s.ClusterIPs...)
 	}
 	asked, reached, leaks := 0, 0, 0
-	for _, his := range []string{"red", "blue", "mute", "own", "west", "foreign"} {
-		from := model.PodKey{Namespace: his, Name: "client"}
-		if his == "red" || his == "own" {
+	for _, own := range []string{"red", "blue", "mute", "own", "west", "foreign"} {
+		from := model.PodKey{Namespace: own, Name: "client"}
+		if own == "red" || own == "own" {
 			from.Name = "web"
 		}
 		for _, a := range addresses {
 			q := question.Question{From: question.End{Pod: from}, To: question.End{Address: a}, Protocol: model.TCP, Port: 80}
 			all, errAll := Explain(explainable(w), q)
-			some, err := explainTo(w, held, q, his)
+			some, err := explainTo(w, held, q, own)
 			if (errAll == nil) != (err == nil) || all.Reached != some.Reached {
 				t.Errorf("%s to %s: all is told %t (%v), he %t (%v)\n%s\n%s", from, a, all.Reached, errAll, some.Reached, err, all.Verdict(),
 					some.Verdict())
@@ -68,10 +67,10 @@ func TestOthersAreNotTold(t *testing.T) {
 			if some.Reached {
 				reached++
 			}
-			if named := namesOthers(w, some, his); len(named) > 0 {
+			if named := namesOthers(w, some, own); len(named) > 0 {
 				t.Errorf("%s to %s: he is told of %v: %s", from, a, named, some.Verdict())
 			}
-			if len(namesOthers(w, all, his)) > 0 {
+			if len(namesOthers(w, all, own)) > 0 {
 				leaks++
 			}
 		}
@@ -82,13 +81,13 @@ func TestOthersAreNotTold(t *testing.T) {
 }
 
 // namesOthers are the keys in an explanation of what is in others' namespaces.
-func namesOthers(w *inspected.World, e Explanation, his string) (out []string) {
+func namesOthers(w *inspected.World, e Explanation, own string) (out []string) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	for name := range w.Objects.Namespaces {
-		if name != his && strings.Contains(string(text), name+"/") {
+		if name != own && strings.Contains(string(text), name+"/") {
 			out = append(out, name)
 		}
 	}
@@ -101,12 +100,12 @@ func TestWhatIsNotThereIsAsWhatIsNotHis(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	held := w.HeldOf()
-	tell := func(question, his string) string {
+	tell := func(question, own string) string {
 		q, err := questionOf(question)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := explainTo(w, held, q, his)
+		answer, err := explainTo(w, held, q, own)
 		if err != nil {
 			return err.Error()
 		}

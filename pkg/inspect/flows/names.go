@@ -15,22 +15,22 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
-// flowNames say whose the addresses of flows are, as far as somebody may see. An address means something in its Network alone:
-// what has it in another, by which no packet comes here, is nobody.
+// flowNames finds the holders of the addresses in flows, as far as the asker may see them. An address means something only within
+// its Network: a holder in another Network counts only if the two Networks are joined.
 type flowNames struct {
 	held  snapshot.Held
 	dns   model.ServiceKey
 	pools snapshot.ClusterRanges
 	sight Sight
-	// near are the nodes that he sees, if not all.
+	// near are the nodes that the asker may see. It counts only when sight is limited.
 	near map[string]bool
-	// holders are those of each Network by their addresses, the newest last; faces under ClusterPools.
+	// holders are the holdings of each Network by address, the newest last. Faces are under ClusterPools.
 	holders map[string]map[netip.Addr][]ipam.Holding
-	// joined are the Networks whose pods' own addresses mean the same in a Network.
+	// joined are, for each Network, the other Networks whose pods' own addresses are valid in it.
 	joined   map[string][]string
 	services map[netip.Addr]model.ServiceKey
 	nodes    map[netip.Addr]string
-	// seen is what was asked about Networks, and about namespaces with a slash behind them.
+	// seen caches the answers of sight: by Network name, and by namespace name with a slash behind it.
 	seen map[string]bool
 }
 
@@ -75,8 +75,8 @@ func newFlowNames(held snapshot.Held, settings config.Settings, sight Sight, nea
 	return n
 }
 
-// end is an end of a flow. The pod that was judged is known by its port; any other end by who has its address now, if he was
-// there when the flow was.
+// end returns one end of a flow. The pod at which the flow was judged is known by its port. Any other end is the present holder of
+// the address, if that holder existed at the time of the flow.
 func (n *flowNames) end(f model.Flow, a netip.Addr, judged bool) api.FlowEnd {
 	var out api.FlowEnd
 	if a.IsValid() {
@@ -105,7 +105,7 @@ func (n *flowNames) end(f model.Flow, a netip.Addr, judged bool) api.FlowEnd {
 	return out
 }
 
-// podOfPort is a pod's name, of that of its port.
+// podOfPort returns the name of a pod from the name of its port.
 func podOfPort(port string) string {
 	if key, ok := model.ParsePortName(port); ok {
 		return key.Pod.String()
@@ -113,7 +113,8 @@ func podOfPort(port string) string {
 	return port
 }
 
-// holder is whose an address was in a Network, and in which Network he is; all are empty where that is nobody, or he may not be seen.
+// holder returns who held an address in a Network at a time, and the holder's own Network. All are empty when nobody held it, or
+// when the asker may not see the holder.
 func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, name, in string) {
 	for _, space := range append([]string{network}, n.joined[network]...) {
 		if h, there := n.had(space, a, when); there {
@@ -136,7 +137,7 @@ func (n *flowNames) holder(network string, a netip.Addr, when time.Time) (kind, 
 	return "", "", ""
 }
 
-// had is who had an address at a time: of those who have it now the newest that was made before.
+// had returns the holding of an address at a time: among its present holders, the newest that was created before that time.
 func (n *flowNames) had(space string, a netip.Addr, when time.Time) (ipam.Holding, bool) {
 	for _, h := range slices.Backward(n.holders[space][a]) {
 		if !h.Since.After(when) {
@@ -146,7 +147,7 @@ func (n *flowNames) had(space string, a netip.Addr, when time.Time) (ipam.Holdin
 	return ipam.Holding{}, false
 }
 
-// shown is a holder of an address of a Network; all are empty where he may not be seen.
+// shown returns the kind, name and Network of a holder. All are empty when the asker may not see the holder.
 func (n *flowNames) shown(space string, h ipam.Holding) (kind, name, in string) {
 	kind, name = strings.ToLower(string(h.Owner.Kind)), ipam.ObjectName(h.Owner)
 	switch {
@@ -160,7 +161,7 @@ func (n *flowNames) shown(space string, h ipam.Holding) (kind, name, in string) 
 	return "", "", ""
 }
 
-// sees reports whether he may see a Network, or a namespace whose name ends with a slash.
+// sees reports whether the asker may see a Network, or a namespace if the name ends with a slash.
 func (n *flowNames) sees(what string) bool {
 	if known, asked := n.seen[what]; asked {
 		return known
@@ -178,8 +179,8 @@ func (n *flowNames) sees(what string) bool {
 	return sees
 }
 
-// seesService reports whether he may see a Service by its cluster-wide address: those that everybody dials, his, and those at
-// home in his Network.
+// seesService reports whether the asker may see the Service behind a cluster-wide address: the Kubernetes API and the DNS Service,
+// Services in namespaces that the asker may see, and those at home in the flow's Network if the asker may see it.
 func (n *flowNames) seesService(network string, key model.ServiceKey) bool {
 	if key == snapshot.APIKey() || key == n.dns || n.sees(key.Namespace+"/") {
 		return true
@@ -190,7 +191,8 @@ func (n *flowNames) seesService(network string, key model.ServiceKey) bool {
 
 func (n *flowNames) seesNode(name string) bool { return n.sight.Network == nil || n.near[name] }
 
-// outside reports whether an address is of no range that is anybody's in the cluster, as a Network meets it.
+// outside reports whether an address is outside the cluster from the view of a Network: in no range that the Network or the cluster
+// uses.
 func (n *flowNames) outside(network string, a netip.Addr) bool {
 	for _, space := range append([]string{network}, n.joined[network]...) {
 		if o := n.held.Objects.Networks[space]; o != nil {

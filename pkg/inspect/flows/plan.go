@@ -17,12 +17,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube/config"
 )
 
-// MaxNodes is how many nodes are asked for flows at most: first those that have pods of whom it is about.
+// MaxNodes bounds the nodes that are asked for flows. Nodes with pods that the question is about come first.
 const MaxNodes = 512
 
-// OffError says that nothing is sampled of what is asked about.
+// OffError says that no flows are sampled for the question.
 type OffError struct {
-	// Network is the one that is not sampled, while others may be; empty: none is.
+	// Network is not sampled, while others may be. If it is empty, none is sampled.
 	Network string
 }
 
@@ -36,40 +36,42 @@ func (e *OffError) Error() string {
 	return `flows are not sampled: flows.sampling of the AtollConfig is Off. Next, for who administers the cluster: kubectl patch atollconfig cluster --type=merge -p '{"spec":{"flows":{"sampling":"On"}}}'`
 }
 
-// Question asks for flows. Whoever hands it on has seen to it that who asks may be told.
+// Question asks for flows. The caller has already checked that the asker may see them.
 type Question struct {
-	// FlowQuestion is what each node is asked.
+	// FlowQuestion is sent to each node.
 	model.FlowQuestion
-	// Pod is the one at an end of them; its zero value: whoever is. Nodes are not asked for it: they know the pod that was judged alone.
+	// Pod selects flows with this pod at either end; the zero value selects all. Nodes are not asked for it: they know only the pod at
+	// which a flow was judged.
 	Pod model.PodKey
 }
 
-// Sight says whom somebody may see at the other ends of flows. Nil functions: everybody. Their errors are that nobody knows, so
-// that nobody is seen.
+// Sight says what the asker may see at the other ends of flows. If a function is nil, the asker may see everything. If it returns
+// an error, the asker sees nothing there.
 type Sight struct {
-	// Network reports whether he may see who has the addresses of a Network, Namespace whether he may see the pods and Services of a
-	// namespace.
+	// Network reports whether the asker may see the holders of a Network's addresses. Namespace reports whether the asker may see the
+	// pods and Services of a namespace.
 	Network, Namespace func(name string) (bool, error)
 }
 
-// Plan is how a question about flows is answered, as the cluster is now.
+// Plan says how to answer a question about flows, as the cluster is now.
 type Plan struct {
-	// Nodes are those to ask, near ones first; Skipped is how many more there are.
+	// Nodes are the nodes to ask, near ones first. Skipped counts those left out.
 	Nodes   []snapshot.AgentNode
 	Skipped int
-	// Question is what each is asked.
+	// Question is sent to each node.
 	Question model.FlowQuestion
-	// Whose says whom it is about: who follows has enough when it is others of the same names.
+	// Whose has the UIDs of the Networks and namespaces in the question. When they change, objects were made anew under the same
+	// names, and following ends.
 	Whose string
 
 	names *flowNames
 	pod   string
-	// begun are when the Networks and namespaces of those names were made: what was before is others'.
+	// begun has the creation times of these Networks and namespaces. Earlier flows belong to former objects of the same names.
 	begun map[string]time.Time
 }
 
-// NewPlan plans the answer to a question about flows. Its error is an OffError where nothing is sampled, and a
-// question.AbsentError where it is about nobody.
+// NewPlan plans the answer to a question about flows. Its error is an OffError when nothing is sampled, and a
+// question.AbsentError when the question names an object that does not exist.
 func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (*Plan, error) {
 	if s.Settings == nil {
 		return nil, question.ErrNotRead
@@ -107,7 +109,7 @@ func NewPlan(ctx context.Context, s snapshot.Sources, q Question, sight Sight) (
 	return p, nil
 }
 
-// sampled is an OffError unless what is asked about is sampled.
+// sampled returns an OffError unless flows are sampled for the question.
 func sampled(held snapshot.Held, settings config.Flows, q Question) error {
 	asked := slices.Clone(q.Networks)
 	for _, namespace := range q.Namespaces {
@@ -127,7 +129,7 @@ func sampled(held snapshot.Held, settings config.Flows, q Question) error {
 	return nil
 }
 
-// whose finds since when the names of a question are those of whom they are now.
+// whose finds the UIDs and the creation times of the objects that the question names.
 func (p *Plan) whose(ctx context.Context, s snapshot.Sources, held snapshot.Held, q Question) error {
 	var ids []string
 	for _, name := range q.Networks {
@@ -138,7 +140,8 @@ func (p *Plan) whose(ctx context.Context, s snapshot.Sources, held snapshot.Held
 		ids, p.begun[name] = append(ids, n.UID), n.Created
 	}
 	if q.Networks != nil {
-		// Namespaces choose from what is his: of one that is not there he is told what he is told of one that is elsewhere.
+		// Within Networks, namespaces only select. A namespace that does not exist gets the same empty answer as one in another Network,
+		// so that the asker does not learn which of the two it is.
 		p.Whose = strings.Join(ids, " ")
 		return nil
 	}
@@ -156,7 +159,7 @@ func (p *Plan) whose(ctx context.Context, s snapshot.Sources, held snapshot.Held
 	return nil
 }
 
-// nodes finds whom to ask, and where.
+// nodes finds the agents to ask, and their addresses.
 func (p *Plan) nodes(ctx context.Context, s snapshot.Sources, near map[string]bool) error {
 	var err error
 	if p.Nodes, err = s.AgentNodes(ctx); err != nil {
@@ -180,7 +183,7 @@ func (p *Plan) nodes(ctx context.Context, s snapshot.Sources, near map[string]bo
 	return nil
 }
 
-// Tell is a flow as who asks is told of it; false where he is not.
+// Tell returns a flow as the asker may see it, or false when the asker may not see it or did not ask for it.
 func (p *Plan) Tell(f model.Flow, node string) (api.Flow, bool) {
 	namespace, _, _ := strings.Cut(f.Pod, "/")
 	if !p.Question.Asks(f) || f.Last.Before(p.begun[f.Network]) || f.Last.Before(p.begun[namespace+"/"]) {
@@ -202,5 +205,5 @@ func (p *Plan) Tell(f model.Flow, node string) (api.Flow, bool) {
 	return out, true
 }
 
-// Names reports whether who asks may be told the name of a node.
+// Names reports whether the asker may see the name of a node.
 func (p *Plan) Names(node string) bool { return p.names.seesNode(node) }

@@ -23,8 +23,8 @@ func only(networks, namespaces string) Sight {
 	return Sight{Network: has(networks), Namespace: has(namespaces)}
 }
 
-// TestWhoseAddressesOfFlowsAre: an address is that of who has it in the flow's Network, or in one whose packets come there, and
-// of nobody who was not there yet; and he is named to those who may see him.
+// TestWhoseAddressesOfFlowsAre: an address belongs to its holder in the flow's Network, or in a Network that is joined with it. A
+// holder that was created after the flow does not count. The holder is named only to users who may see it.
 func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 	t.Parallel()
 	w := inspected.NewWorld(t)

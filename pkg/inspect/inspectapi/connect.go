@@ -20,9 +20,9 @@ import (
 // connectBounds bound connections to databases, and those to nodes.
 type connectBounds struct {
 	gate.Bounds
-	// every is how many there are at once, each how many one user has of them.
+	// every bounds the connections at the same time, each those of one user.
 	every, each int
-	// lasts is how long one lasts at most, and again how often it is asked whether its user still may have it.
+	// lasts bounds the duration of a connection. again is how often the user's right is checked anew.
 	lasts, again time.Duration
 }
 
@@ -45,8 +45,8 @@ var (
 	errTakenAway = errors.New("its user may not have it any more")
 )
 
-// connector connects users to the databases, by the certificate of atoll-inspect: whoever is let through here may do there what
-// atoll-inspect may, as far as the gate lets him.
+// connector connects users to the databases with the certificate of atoll-inspect. A connected user has the rights of atoll-inspect
+// there, as far as the gate allows.
 type connector struct {
 	*handler
 	databases map[string]ovsdb.Asker
@@ -58,11 +58,11 @@ func newConnector(h *handler, databases map[string]ovsdb.Asker, bounds connectBo
 	return &connector{handler: h, databases: databases, bounds: bounds, crowd: bounds.crowd("connections to databases")}
 }
 
-// ask is what a connection is asked for.
+// ask is a request for a connection.
 type ask struct {
 	who   access.User
 	share turns.Who
-	// resource and name are of what it leads to.
+	// resource and name identify the target of the connection.
 	resource, name string
 	writes         bool
 }
@@ -102,7 +102,7 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = server.Close() // It is still open if the handshake has failed.
 }
 
-// speaks agrees on a protocol.
+// speaks negotiates the websocket protocol.
 func speaks(protocol string) func(*websocket.Config, *http.Request) error {
 	return func(config *websocket.Config, _ *http.Request) error {
 		if !slices.Contains(config.Protocol, protocol) {
@@ -113,7 +113,7 @@ func speaks(protocol string) func(*websocket.Config, *http.Request) error {
 	}
 }
 
-// admit says what is asked for, if who asks may have it.
+// admit reads the request for a connection, and refuses it if the user may not have the connection.
 func (c *connector) admit(w http.ResponseWriter, r *http.Request) (ask, error) {
 	wanted, err := c.asked(w, r, api.ResourceDatabases)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *connector) admit(w http.ResponseWriter, r *http.Request) (ask, error) {
 	return wanted, upgrades(r, api.ProxyProtocol)
 }
 
-// asked says what connection is asked for, if who asks may have it. Nothing is looked up for it.
+// asked reads the request for a connection and checks the user's right. It looks up nothing else.
 func (h *handler) asked(w http.ResponseWriter, r *http.Request, resource string) (wanted ask, err error) {
 	_, left, err := h.comes(w, r, 0, func(asked request) error {
 		wanted = ask{
@@ -140,7 +140,7 @@ func (h *handler) asked(w http.ResponseWriter, r *http.Request, resource string)
 	return wanted, nil
 }
 
-// upgrades is an error unless a request asks for an upgrade to websocket with a protocol.
+// upgrades returns an error unless the request asks for an upgrade to websocket with a known protocol.
 func upgrades(r *http.Request, protocol string) error {
 	if r.ProtoMajor != 1 || !slices.Contains(r.Header["Sec-Websocket-Protocol"], protocol) {
 		return apierrors.NewBadRequest("this is a connection: ask for an upgrade to websocket with the protocol " + protocol)
@@ -148,7 +148,7 @@ func upgrades(r *http.Request, protocol string) error {
 	return nil
 }
 
-// mayConnect says whether somebody may have a connection: it is an error if not.
+// mayConnect returns an error unless the user may have the connection.
 func (h *handler) mayConnect(ctx context.Context, wanted ask) error {
 	verbs := []string{"get"}
 	if wanted.writes {
@@ -167,8 +167,8 @@ func (h *handler) mayConnect(ctx context.Context, wanted ask) error {
 	return nil
 }
 
-// whileAllowed ends with ctx, and when the user's right has gone, for which it is asked again and again. While Kubernetes does
-// not say, it is as it was.
+// whileAllowed returns a context that ends with ctx, or when the user loses the right. The right is checked at intervals; while
+// Kubernetes does not answer, the last answer counts.
 func (h *handler) whileAllowed(ctx context.Context, wanted ask, again time.Duration) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	go func() {

@@ -77,7 +77,7 @@ func newTunnels(t *testing.T, bounds connectBounds) *tunnels {
 	return w
 }
 
-// dial connects as a user, as the API server does it for him.
+// dial connects on behalf of a user, as the API server does.
 func (w *tunnels) dial(t *testing.T, user, name string, write bool) (net.Conn, error) {
 	t.Helper()
 	query := url.Values{}
@@ -92,7 +92,7 @@ func (w *tunnels) dial(t *testing.T, user, name string, write bool) (net.Conn, e
 	return conn, err
 }
 
-// as is how the API server's certificate shows a user.
+// as returns a client config with the API server's certificate that names a user in X-Remote-User.
 func (w *tunnels) as(user string) *rest.Config {
 	cfg := &rest.Config{Host: w.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: w.certPEM, KeyData: w.keyPEM}}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -76,7 +76,7 @@ func (l *lab) databases(t *testing.T) {
 		}
 		tells(kubeconfig, 2, []string{"policy", "trace", "acme/web", "acme/lost", "--port", "80"}, `cannot get resource "databases/proxy"`)
 	}
-	// The control: given the right, he is.
+	// The control: once jo has the right, jo is connected.
 	l.kubectl("create", "clusterrolebinding", "jo-checks", "--clusterrole=atoll-check", "--user=jo")
 	l.eventually("jo to be connected", func() error {
 		if status, _, trouble := l.atoll(jo, "nbctl", "show"); status != 0 {
@@ -135,7 +135,7 @@ func (l *lab) neverReads(t *testing.T) {
 	asked := 0
 	for ; asked < 4000; asked++ {
 		if _, err := io.WriteString(conn, schema); err != nil {
-			break // Nobody takes more of him.
+			break // The server reads no more requests of this client.
 		}
 	}
 	t.Logf("he asked %d times", asked)
@@ -148,8 +148,8 @@ func (l *lab) neverReads(t *testing.T) {
 	})
 }
 
-// TestTheLeaderGoes: whoever is connected to a server that goes away is cut off, and told so; the next one is connected to the
-// server that leads then.
+// TestTheLeaderGoes: when a database server stops, its connections are closed with a reason. The next connection goes to the new
+// leader.
 func TestTheLeaderGoes(t *testing.T) {
 	c := ovn.StartCluster(t)
 	w := &tunnels{}

@@ -22,20 +22,20 @@ import (
 
 // The bounds of one explanation that is proved by packets. All of it is within answerTime.
 const (
-	// beginTime is how long agents may take until they watch, replyTime how long an answer to a packet is waited for, and drainTime
-	// how long it may take until they have told what they have seen by then.
+	// beginTime bounds the time until the agents watch, replyTime the wait for the answer to a packet, and drainTime the time until
+	// the agents have reported what they saw.
 	beginTime, replyTime, drainTime = 4 * time.Second, 2 * time.Second, time.Second
-	// sentSize is the payload of what is sent, in bytes.
+	// sentSize is the payload of a sent packet, in bytes.
 	sentSize = 56
 )
 
-// Sends finds what an explanation's packets are. A snapshot's sources do.
+// Sends finds the packets of an explanation. snapshot.Sources implement it.
 type Sends interface {
-	// Sending explains, and says what is to be sent and watched. Its error is as of Explain.
+	// Sending explains a question, and says what to send and what to watch. Its errors are those of Explain.
 	Sending(ctx context.Context, spec api.ExplanationSpec, may question.MayAsk) (*explain.Sending, error)
 }
 
-// prover has packets of explanations sent, and watched for.
+// prover asks agents to send the packets of explanations, and to watch for them.
 type prover struct {
 	sends  Sends
 	agents Agents
@@ -46,7 +46,7 @@ func newProver(sends Sends, agents Agents) *prover {
 	return &prover{sends: sends, agents: agents, crowd: turns.New("explanations with a packet", turns.Bounds{Every: 8, Each: 2, Kept: 2})}
 }
 
-// prove explains and sends. Who asks may be told about what may allows; that he may send, is asked here.
+// prove explains, then sends the packets. may says what the user may see. prove itself checks that the user may send.
 func (h *handler) prove(r request, spec api.ExplanationSpec, may question.MayAsk) (api.ExplanationStatus, error) {
 	none := api.ExplanationStatus{}
 	if h.prover == nil {
@@ -88,18 +88,18 @@ func (h *handler) prove(r request, spec api.ExplanationSpec, may question.MayAsk
 	return out, nil
 }
 
-// watched is what one node's agent has told so far.
+// watched is what one node's agent has reported so far.
 type watched struct {
 	mu  sync.Mutex
 	out explain.Observed
-	// begun is closed when packets are seen, or will not be; beats count from then on, each wakes who waits.
+	// begun is closed when the agent watches, or when it cannot. beats counts the agent's beats from then on; each wakes the waiters.
 	begun chan struct{}
 	once  sync.Once
 	beats wake.Signal
 	gone  chan struct{}
 }
 
-// observed is a copy of it.
+// observed returns a copy of the observations.
 func (w *watched) observed() explain.Observed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *watched) fail(problem string) {
 	}
 }
 
-// hear takes a line of the agent's.
+// hear takes one line that the agent sent.
 func (w *watched) hear(line nodeapi.ObserveLine) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *watched) hear(line nodeapi.ObserveLine) error {
 	return nil
 }
 
-// send sends when all nodes watch, or cannot. Its error is that nothing was sent.
+// send waits until every node watches, or cannot, and then sends. Its error says that nothing was sent.
 func (p *prover) send(
 	ctx context.Context, asked request, spec api.ExplanationSpec, s *explain.Sending,
 ) ([]explain.Observed, []ping.Reply, error) {
@@ -201,7 +201,8 @@ func (p *prover) send(
 	return out, replies, nil
 }
 
-// drain waits until all has been told that was seen by now: for two beats from here on, and not for one that was on its way.
+// drain waits until the agents have reported all that they have seen by now. It waits for three beats of each agent: the first may
+// have been under way already, the two others are new.
 func (w *watched) drain(ctx context.Context) error {
 	for range 3 {
 		select {

@@ -129,7 +129,7 @@ func TestWhoMaySend(t *testing.T) {
 		user, path, body string
 		status           int
 		told             string
-		// sends: the packet is sent. limited: he may not be told everything.
+		// sends: the packet is sent. limited: the user may not see everything.
 		sends, limited bool
 	}{
 		{"operator", "/explanations", sendQuestion, http.StatusCreated, `"sent":[{`, true, false},

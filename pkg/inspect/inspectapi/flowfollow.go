@@ -14,28 +14,28 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/nodeapi"
 )
 
-// errOthers: what somebody follows is not what he began to follow.
+// errOthers says that the followed Networks or namespaces are no longer the objects that the follower began with.
 var errOthers = errors.New("what is followed was made anew, or has gone: ask again")
 
-// following is somebody who follows flows.
+// following is one request that follows flows.
 type following struct {
 	*flower
 	asked request
 	plan  *flows.Plan
-	// again plans anew, if he still may.
+	// again makes a new plan, if the user still has the right.
 	again func(ctx context.Context) (*flows.Plan, error)
 
 	asking sync.WaitGroup
-	// all is what nodes tell; on are those that are asked, and lost those of them that were said not to answer.
+	// all receives what the nodes send. on are the nodes that are followed. lost are those reported to the user as missing.
 	all  chan heard
 	on   map[string]bool
 	lost map[string]bool
-	// told are those flows that may come again, and began is when it was.
+	// told remembers the flows that a node may send again. began is the start of the request.
 	told  *flows.Told[heardFlow]
 	began time.Time
 }
 
-// heardFlow tells a flow of a node from others. Its pod is left out: the node may learn it later.
+// heardFlow identifies a flow of a node. The pod is not part of the identity: the node may learn it later.
 type heardFlow struct {
 	node string
 	flow model.Flow
@@ -46,7 +46,8 @@ func (h heard) key() heardFlow {
 	return heardFlow{h.node, h.flow}
 }
 
-// follow tells of flows as they come, in the order of time within a second, until ctx ends, who follows reads no more, or may no more.
+// follow writes flows as they arrive, sorted by time within each second. It ends when ctx ends, when the user stops reading, or when
+// the user loses the right.
 func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.all, s.on, s.lost = make(chan heard, f.bounds.batch), map[string]bool{}, map[string]bool{}
@@ -71,7 +72,7 @@ func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 		}
 		return nil
 	}
-	// Who follows knows at once that he does.
+	// An empty line tells the follower at once that the request was accepted.
 	err := out.flush(api.FlowLine{})
 	for err == nil {
 		select {
@@ -107,7 +108,7 @@ func (f *flower) follow(ctx context.Context, out *flowLines, s *following) {
 	}
 }
 
-// missed tells of a node that does not answer, or does again.
+// missed reports a node that stopped answering, or that answers again.
 func (s *following) missed(out *flowLines, one heard) error {
 	if !s.plan.Names(one.node) || s.lost[one.node] == (one.err != nil) {
 		return nil
@@ -120,7 +121,7 @@ func (s *following) missed(out *flowLines, one heard) error {
 	return out.flush(api.FlowLine{Silent: &line})
 }
 
-// renew has the plan be as the cluster is now. While it cannot be told how that is, it stays as it was.
+// renew replaces the plan by one for the cluster as it is now. If that fails for now, the plan stays.
 func (s *following) renew(ctx context.Context) error {
 	plan, err := s.again(ctx)
 	_, off := errors.AsType[*flows.OffError](err)
@@ -139,7 +140,7 @@ func (s *following) renew(ctx context.Context) error {
 	return nil
 }
 
-// ask has those nodes followed that are not yet: those that have pods of whom it is about, and all for who sees all.
+// ask follows the nodes that are not followed yet: those with pods that the question is about, or all if the user may see all.
 func (s *following) ask(ctx context.Context) {
 	everything := s.plan.Question.Networks == nil && s.plan.Question.Namespaces == nil
 	for _, node := range s.plan.Nodes {
@@ -153,7 +154,7 @@ func (s *following) ask(ctx context.Context) {
 			for {
 				asked := time.Now()
 				err := s.agents(ctx, node, q, func(flow model.Flow) error { return s.tell(ctx, heard{node: node.Name, flow: flow}) })
-				// What came meanwhile is told again, and what was told already is left out.
+				// The node repeats flows of the gap; told drops those that were already written.
 				q.Flows.Since, q.Flows.Again = time.Nanosecond, min(nodeapi.MaxAgain, time.Since(s.began)+again)
 				if err == nil && time.Since(asked) > s.bounds.beat {
 					continue // It has lasted as long as one may there.

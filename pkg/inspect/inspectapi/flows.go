@@ -144,7 +144,7 @@ func flowProblem(err error) error {
 	return err
 }
 
-// admit reads a question, and says whom of the others who asks may see, if he may ask it.
+// admit reads a question and checks that the user may ask it. sight says which other ends of flows the user may see.
 func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q flows.Question, sight flows.Sight, err error) {
 	query := r.URL.Query()
 	follow := query.Get(api.FlowFollow)
@@ -164,7 +164,7 @@ func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q
 	if err := f.must(ctx, who, what); err != nil {
 		return q, sight, err
 	}
-	// Who may get any is told all.
+	// A user who may get the flows of any Network sees everything.
 	every, err := f.allows(ctx, who, attributes{verb: "get", resource: api.ResourceFlows})
 	if err != nil {
 		return q, sight, err
@@ -190,7 +190,7 @@ func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q
 			}
 		}
 	case !every:
-		q.Networks, err = f.his(ctx, who)
+		q.Networks, err = f.ownNetworks(ctx, who)
 	}
 	return q, sight, err
 }
@@ -224,13 +224,13 @@ func (f *flower) allows(ctx context.Context, who access.User, what attributes) (
 	return allowed, nil
 }
 
-// his are the Networks whose flows somebody may get, of the Tenants whose admin he is.
-func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
+// ownNetworks returns the Networks whose flows the user may get, among those of the Tenants that the user administers.
+func (f *flower) ownNetworks(ctx context.Context, who access.User) ([]string, error) {
 	all, err := f.answers.Networks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err = his(f.handler, request{Request: (&http.Request{}).WithContext(ctx), who: who}, api.ResourceFlows, all,
+	all, err = ownObjects(f.handler, request{Request: (&http.Request{}).WithContext(ctx), who: who}, api.ResourceFlows, all,
 		func(n *api.Network) (string, string) { return n.Name, n.Status.Tenant })
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (f *flower) his(ctx context.Context, who access.User) ([]string, error) {
 	return names, nil
 }
 
-// readFlowQuery reads what somebody wants of what is his.
+// readFlowQuery reads from the query which of the permitted flows the user wants.
 func readFlowQuery(query url.Values, q *flows.Question) error {
 	for _, parameter := range []string{"labelSelector", "fieldSelector"} {
 		if query.Get(parameter) != "" {
@@ -266,7 +266,7 @@ func readFlowQuery(query url.Values, q *flows.Question) error {
 	return readFlowTime(query, q)
 }
 
-// readFlowTime reads of which time somebody wants flows. Whether they follow is known.
+// readFlowTime reads for which time the user wants flows. q.Follow must be set already.
 func readFlowTime(query url.Values, q *flows.Question) error {
 	for name, to := range map[string]*time.Duration{api.FlowSince: &q.Since, api.FlowUntil: &q.Until, api.FlowAgain: &q.Again} {
 		if text := query.Get(name); text != "" {

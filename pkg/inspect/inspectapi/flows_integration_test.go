@@ -11,8 +11,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/cli"
 )
 
-// flows: by way of a real API server a tenant's admin asks for flows of his Network and namespace and no other's, and follows
-// them; a node without an agent is missing, and said.
+// flows checks flows through a real API server. A tenant's admin may ask for, and follow, the flows of the tenant's own Network and
+// namespace, and no others. A node whose agent does not answer is reported as missing.
 func (l *lab) flows(admin string) {
 	jo := l.kubeconfigOf("jo")
 	says := func(kubeconfig string, want int, say string, args ...string) {

@@ -169,8 +169,9 @@ func told(t *testing.T, text string) (flows []string, end *api.FlowStatus) {
 	return flows, end
 }
 
-// TestWhoIsToldOfFlows: RBAC decides before anything is looked up; a tenant's admin is told of his Network alone, whose addresses
-// another has, too, and cannot name another's; the control is an agent that tells of everything, and somebody who may hear of it.
+// TestWhoIsToldOfFlows: RBAC decides before anything is looked up. A tenant's admin sees only flows of the tenant's own Network, even
+// though another Network uses the same addresses, and cannot ask for another's flows. The control is an agent that sends all flows,
+// and a user who may see them.
 func TestWhoIsToldOfFlows(t *testing.T) {
 	t.Parallel()
 	acme := []string{"2 acme drop pod acme/db>pod acme/web", "4 acme allow pod acme/db>pod acme/web", "5 acme allow pod acme/db>pod acme/web"}
@@ -343,12 +344,12 @@ func (w *flowWorld) follow(t *testing.T, user, network string) (next func(func(a
 	return next, lines
 }
 
-// TestFlowsAreFollowed: who follows is told of what comes, of his Network, as long as he may.
+// TestFlowsAreFollowed: a follower receives new flows of the follower's own Network, until the right is revoked.
 func TestFlowsAreFollowed(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)
 	next, lines := w.follow(t, "jo", "acme")
-	// An agent that tells of others is not believed: the first that comes is his own.
+	// The agent also sends a flow of another Network. It is dropped: the first flow that arrives is of jo's Network.
 	w.comes <- w.flow("umbrella", 8, "drop")
 	w.comes <- w.flow("acme", 9, "drop")
 	l := next(func(l api.FlowLine) bool { return l.Flow != nil })
@@ -361,7 +362,7 @@ func TestFlowsAreFollowed(t *testing.T) {
 			t.Errorf("an agent is asked %+v", q)
 		}
 	}
-	// Who may no more is told no more, and why.
+	// When jo loses the right, the stream ends with the reason.
 	w.mu.Unlock()
 	jo := "jo"
 	w.revoked.Store(&jo)
@@ -374,7 +375,8 @@ func TestFlowsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestFollowersAreToldOfNodes: a node that is lost is said, once, and that it is back; a Network that is made anew is another one.
+// TestFollowersAreToldOfNodes: a lost node is reported once, and again when it is back. A Network that was deleted and created anew
+// is another Network.
 func TestFollowersAreToldOfNodes(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)

@@ -262,7 +262,8 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 }
 
-// TestAListIsCut: who may get some is listed these, and Kubernetes is asked about those of his Tenants alone.
+// TestAListIsCut: a user who may get some objects sees only these in a list. Of all objects, only those of the Tenants that the
+// user administers get an access review.
 func TestAListIsCut(t *testing.T) {
 	t.Parallel()
 	for _, resource := range api.NetworkResources() {
@@ -282,8 +283,8 @@ func TestAListIsCut(t *testing.T) {
 	}
 }
 
-// TestNobodyPosesAsTheAPIServer: headers count by the certificate alone. TestAnAnswerThatTakesTooLong: who waits for it is told
-// so by a Status, which is not mistaken for the API server's text where no controller answers.
+// TestAnAnswerThatTakesTooLong: the client gets a Status that says so. It differs from the API server's text for a controller that
+// does not answer.
 func TestAnAnswerThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

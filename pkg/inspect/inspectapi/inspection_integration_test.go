@@ -48,9 +48,9 @@ func podIn(namespace, name, annotations string) string {
 			"[{name: c, image: i}]}}\n---\n", namespace, name, annotations)
 }
 
-// TestInspection: a real API server hands questions on to us, by the certificate that it trusts, and the command line tells what
-// objects and databases have; each user what RBAC lets him get. Nobody is believed who he says he is. When nobody answers, the
-// command line says so.
+// TestInspection: a real API server forwards requests to us and verifies our certificate. The command line prints what objects and
+// databases contain, and each user sees only what RBAC allows. A client cannot claim to be another user. When the API does not
+// answer, the command line says so.
 func TestInspection(t *testing.T) {
 	l := newLab(t, true)
 	l.apply(networksOfTwo)
@@ -194,7 +194,8 @@ func TestInspection(t *testing.T) {
 		}
 		tells(jo, 0, []string{"network", "acme"}, "Namespaces   acme")
 		tells(jo, 1, []string{"pod", "acme/web"}, "ok        address")
-		// Nobody runs the node, so that his pod sends nothing; of what he may not ask about he is not even told whether it is there.
+		// No agent runs on the node, so the tenant's pod sends nothing. About another tenant's pod, the user does not even learn whether
+		// it exists.
 		const unbound = "no node has bound the port of pod acme/web"
 		tells(admin, 1, []string{"explain", "umbrella/web", "acme/web", "--port", "80"}, "no node has bound the port of pod umbrella/web")
 		tells(admin, 1, []string{"explain", "acme/web", "outside", "--port", "80", "--raw"}, unbound, "Rows underneath:",
@@ -232,7 +233,7 @@ func TestInspection(t *testing.T) {
 		if status, _, trouble := l.atoll(jo, "status"); status != 2 || !strings.Contains(trouble, "is forbidden") {
 			t.Errorf("status: %d, %s", status, trouble)
 		}
-		// The control: with the right he sees it.
+		// The control: with the right, jo sees the other tenant's objects.
 		l.kubectl("create", "clusterrolebinding", "jo-sees-all", "--clusterrole=atoll-inspector", "--user=jo")
 		tells(jo, 0, []string{"network", "umbrella"}, "Namespaces   umbrella")
 		tells(jo, 0, []string{"networks", "-o", "name"}, "network/umbrella")

@@ -247,7 +247,7 @@ func (l *lab) eventually(what string, try func() error) {
 	wait.Eventually(l.t, wait.Patience, what, func(context.Context) error { return try() })
 }
 
-// kubeconfigOf is a file by which the user comes, who has nobody's rights but his own.
+// kubeconfigOf returns a kubeconfig file that impersonates a user, with the rights of that user alone.
 func (l *lab) kubeconfigOf(user string) string {
 	l.t.Helper()
 	c, err := clientcmd.LoadFromFile(l.server.Kubeconfig())

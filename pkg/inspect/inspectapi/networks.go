@@ -6,10 +6,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// his are all objects about Networks if who asks may get any, else those of the Tenants whose admin he is that he may get. The
-// right to list them is the right to ask which these are. Kubernetes is not asked about each Network that there is: for a
-// thousand it would take half a minute. What belongs to no Tenant is for who may get any.
-func his[O any](h *handler, r request, resource string, all []O, whose func(*O) (name, tenant string)) ([]O, error) {
+// ownObjects returns all objects about Networks if the user may get any. Otherwise it returns those of the Tenants that the user
+// administers, as far as the user may get them; objects without a Tenant are left out. The right to list is checked by the caller.
+// Only objects of these Tenants need an access review: reviews for a thousand Networks would take half a minute.
+func ownObjects[O any](h *handler, r request, resource string, all []O, whose func(*O) (name, tenant string)) ([]O, error) {
 	every, err := h.authz.may(r.Context(), r.who, attributes{verb: "get", resource: resource})
 	if err != nil {
 		return nil, apierrors.NewServiceUnavailable(err.Error())

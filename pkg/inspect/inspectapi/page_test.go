@@ -20,7 +20,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/client"
 )
 
-// pageOf is the page of a user, by way of an API server that knows him and hands on what he asks: what it answers to a path.
+// pageOf starts the page of `atoll ui` for a user, behind a fake API server that names the user and forwards requests. It returns a
+// function that fetches a path of the page.
 func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	t.Helper()
 	front := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
@@ -63,7 +64,7 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whatever somebody names, what is his is said by the API.
+	// The user may name any namespace; the API decides which of these the user may see.
 	page, err := ui.New(listener, ui.Config{Source: remote, Namespaces: []string{"umbrella", "acme", "nobodys"}, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -103,10 +104,10 @@ func (w *flowWorld) pageOf(t *testing.T, user string) func(path string) string {
 	return func(path string) string { return get(root + path) }
 }
 
-// TestAViewerSeesHisPodsFlows: who has the role view in a namespace sees on the page the flows of its pods, on the map and in the
-// table, and nothing of another tenant's with the same addresses: not by naming his namespace, nor as the other end of a flow of
-// his own, nor when agents tell of everything. The controls are a user who may view both, whose pods are two each, and one who
-// may view no flows.
+// TestAViewerSeesHisPodsFlows: a user with the role view in a namespace sees the flows of its pods, on the map and in the table.
+// Another tenant with the same addresses stays hidden: when the user names that tenant's namespace, at the other end of the user's
+// own flows, and when agents send all flows. The controls are a user who may view both namespaces, with two pods each, and a user
+// who may view no flows.
 func TestAViewerSeesHisPodsFlows(t *testing.T) {
 	t.Parallel()
 	for _, leaky := range []bool{false, true} {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestWhoMayTryWhat: who may create a policy where it is may try it there, and nobody else; of pods he is told by the right to explain.
+// TestWhoMayTryWhat: only a user who may create a policy in a namespace may try it there. Which pods the answer names depends on the
+// user's right to create explanations.
 func TestWhoMayTryWhat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -50,8 +51,8 @@ func TestWhoMayTryWhat(t *testing.T) {
 	}
 }
 
-// TestTrialsLookAtFlows: of the Networks that they have to do with, else of the pods of their namespaces, as far as who tries may
-// be told of them; and the trial goes on where he may not.
+// TestTrialsLookAtFlows: a trial reads the flows of the Networks that its policies concern, else those of the pods in its namespaces,
+// as far as the user may see them. If the user may not see any, the trial goes on without flows.
 func TestTrialsLookAtFlows(t *testing.T) {
 	t.Parallel()
 	const (

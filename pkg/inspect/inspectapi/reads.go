@@ -62,7 +62,7 @@ func readOf[O any](of resources.Resource[O], s snapshot.Sources) Read {
 				return err
 			})
 			if err == nil && of.Whose != nil {
-				all, err = his(h, r, of.Name, all, of.Whose)
+				all, err = ownObjects(h, r, of.Name, all, of.Whose)
 			}
 			return objects[O]{TypeMeta: typeOf(of.Kind + "List"), Items: all}, err
 		},

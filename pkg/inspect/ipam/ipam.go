@@ -22,20 +22,21 @@ import (
 // kindRouter is the kind of a holder that is the router of a subnet.
 const kindRouter = "Router"
 
-// holding of an address: by whom, as is written on him.
+// Holding is an address and the object that holds it, as recorded on that object.
 type Holding struct {
 	Address netip.Addr
 	use     api.PoolUse
 	Owner   nb.Owner
-	// subnet is the one that it was given of; node where the holder is.
+	// subnet is the subnet that the address was allocated from, node the node of the holder.
 	subnet, node string
 	Since        time.Time
 }
 
-// Holdings are those of each Network, as is written on those that hold, sorted by addresses. Faces are under ClusterPools.
+// Holdings are the holdings of each Network, by its name, as recorded on the holders. They are sorted by address. Faces are under
+// ClusterPools.
 type Holdings map[string][]Holding
 
-// HoldingsOf are who holds which addresses.
+// HoldingsOf returns which objects hold which addresses.
 func HoldingsOf(h snapshot.Held) Holdings {
 	out := Holdings{}
 	for key, p := range h.Objects.Pods {

@@ -20,7 +20,7 @@ import (
 
 // Spec says between which pods packets are sent, and what.
 type Spec struct {
-	// Networks are whose pods send and are sent to; of a tenant, all of his.
+	// Networks are the Networks whose pods send and receive; with a Tenant, all of the tenant's Networks.
 	Networks []string
 	Tenant   string
 	// Protocol is icmp, tcp or udp; Port the one that is dialled, 0 for icmp.

@@ -58,7 +58,8 @@ func matrixPods(ctx context.Context, r *client.Remote, s Spec, out *Matrix) erro
 	return nil
 }
 
-// podsOf are the pods of a Network that the user may list: of all namespaces, or where he may not, of those that join it.
+// podsOf returns the pods of a Network that the user may list. If the user may not list pods of all namespaces, it lists those of
+// the namespaces that join the Network.
 func podsOf(ctx context.Context, r *client.Remote, network string) ([]api.Pod, error) {
 	n, note, err := r.Network(ctx, network)
 	if note != "" {

@@ -163,7 +163,7 @@ func (c *comparison) run() error {
 	return nil
 }
 
-// seen reports whether who asks may be told of a group: of its pods he sees.
+// seen reports whether the asker may see a group: at least one of its pods is visible to the asker.
 func (c *comparison) seen(k *kin) bool { return slices.ContainsFunc(k.Pods, c.sees) }
 
 // between judges what pods of one group send to those of another.

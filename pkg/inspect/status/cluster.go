@@ -79,8 +79,8 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 	sortNodes(f.nodes)
 }
 
-// authorityEnds are when the authorities' certificates end, which are no secret. Who asks the API server himself may not be let:
-// then he is told nothing of them.
+// authorityEnds returns when the certificates of the authorities expire. These dates are no secret. A user who reads them from the
+// API server directly may lack the right to; the result is then nil, without an error.
 func authorityEnds(ctx context.Context, client kubernetes.Interface) (map[string]time.Time, error) {
 	bundles, err := client.CoreV1().ConfigMaps(certs.Namespace).Get(ctx, certs.ConfigMapName, meta.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {

@@ -46,11 +46,11 @@ func seenFlow(w *inspected.World, network, from, to string, port uint16, verdict
 	return f
 }
 
-func tryFlows(w *inspected.World, tried Tried, his []string, flows ...api.Flow) *api.TrialFlows {
+func tryFlows(w *inspected.World, tried Tried, own []string, flows ...api.Flow) *api.TrialFlows {
 	w.T.Helper()
 	var may question.MayAsk
-	if his != nil {
-		may = func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }
+	if own != nil {
+		may = func(namespace string) (bool, error) { return slices.Contains(own, namespace), nil }
 	}
 	s := snapshot.Sources{
 		Held:     func() (snapshot.Held, error) { return w.HeldOf(), nil },
@@ -86,7 +86,7 @@ func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 	earlier.Last = meta.NewMicroTime(time.Unix(1, 0))
 	for name, c := range map[string]struct {
 		tried Tried
-		his   []string
+		own   []string
 		flow  api.Flow
 		want  string
 	}{
@@ -112,7 +112,7 @@ func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 		"of a flood":                     {closed("red"), nil, folded, "1 unjudged"},
 		"by no policy":                   {closed("red"), nil, own, ""},
 	} {
-		got := tryFlows(w, c.tried, c.his, c.flow, c.flow)
+		got := tryFlows(w, c.tried, c.own, c.flow, c.flow)
 		var said []string
 		for what, n := range map[string]int{"stopped": got.Stopped, "allowed": got.Allowed, "unjudged": got.Unjudged / 2} {
 			if n > 0 {

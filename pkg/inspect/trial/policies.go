@@ -72,9 +72,9 @@ func ParsePolicyKey(text string) (model.PolicyKey, error) {
 	return model.PolicyKey{}, fmt.Errorf("%q is neither NetworkPolicy/NAMESPACE/NAME nor ClusterNetworkPolicy/NAME", text)
 }
 
-// Answer says what would change, and of flows that were seen, unless they are nil, which. Who may not ask about everything is
-// told of pods of the namespaces that he may ask about: of those where he may change policies, and of others of the same
-// Networks.
+// Answer says what the tried policies would change, and which of the seen flows, unless seen is nil. An asker who may not ask about
+// everything sees only pods of namespaces that this asker may ask about: the namespaces of the tried policies, and others in the
+// same Networks.
 func Answer(ctx context.Context, s snapshot.Sources, tried Tried, may question.MayAsk, seen *TriedFlows) (api.PolicyTrialStatus, error) {
 	if s.Settings == nil {
 		return api.PolicyTrialStatus{}, question.ErrNotRead

@@ -17,10 +17,10 @@ import (
 )
 
 // tryIn tries policies in a world, for somebody who may ask about some namespaces; nil: about all.
-func tryIn(w *inspected.World, tried Tried, his []string) (api.PolicyTrialStatus, error) {
+func tryIn(w *inspected.World, tried Tried, own []string) (api.PolicyTrialStatus, error) {
 	var may question.MayAsk
-	if his != nil {
-		may = func(namespace string) (bool, error) { return slices.Contains(his, namespace), nil }
+	if own != nil {
+		may = func(namespace string) (bool, error) { return slices.Contains(own, namespace), nil }
 	}
 	s := snapshot.Sources{
 		Held:     func() (snapshot.Held, error) { return w.HeldOf(), nil },
@@ -35,42 +35,42 @@ func closed(namespace string) Tried {
 	return Tried{p.Key: p}
 }
 
-// TestNothingOfOthersIsTried: who may ask about one namespace is told what a policy of his would change between his own pods, and
-// between them and what is nobody's; no pod of anybody else's is in it, and nothing of it depends on these. The control: who may
-// ask about everything is told of them.
+// TestNothingOfOthersIsTried: an asker with one namespace learns what a policy there would change between the asker's own pods, and
+// between these and ends that belong to no tenant. The answer names no other tenant's pod and does not depend on any. The control:
+// an asker who may ask about everything sees those pods.
 func TestNothingOfOthersIsTried(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
 	leaks := 0
-	for _, his := range []string{"red", "blue", "green", "own", "west", "foreign"} {
-		some, err := tryIn(w, closed(his), []string{his})
+	for _, own := range []string{"red", "blue", "green", "own", "west", "foreign"} {
+		some, err := tryIn(w, closed(own), []string{own})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := tryIn(w, closed(his), nil)
+		all, err := tryIn(w, closed(own), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !some.Changes || !all.Changes {
-			t.Errorf("%s: isolation changes nothing: %s", his, some.Verdict)
+			t.Errorf("%s: isolation changes nothing: %s", own, some.Verdict)
 		}
-		if named := trialNames(w, some, his); len(named) > 0 {
-			t.Errorf("%s is told of %v", his, named)
+		if named := trialNames(w, some, own); len(named) > 0 {
+			t.Errorf("%s is told of %v", own, named)
 		}
-		leaks += len(trialNames(w, all, his))
+		leaks += len(trialNames(w, all, own))
 		// The same answer where others have no pods.
 		alone := inspected.TownWorld(t)
 		for key := range alone.Objects.Pods {
-			if key.Namespace != his && key.Namespace != "kube-system" {
+			if key.Namespace != own && key.Namespace != "kube-system" {
 				delete(alone.Objects.Pods, key)
 			}
 		}
-		without, err := tryIn(alone, closed(his), []string{his})
+		without, err := tryIn(alone, closed(own), []string{own})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a, b := textOf(t, some), textOf(t, without); a != b {
-			t.Errorf("%s: what he is told depends on others' pods:\n%s\n%s", his, a, b)
+			t.Errorf("%s: what he is told depends on others' pods:\n%s\n%s", own, a, b)
 		}
 	}
 	if leaks == 0 {
@@ -88,10 +88,10 @@ func textOf(t testing.TB, s api.PolicyTrialStatus) string {
 }
 
 // trialNames are the namespaces of others that an answer names.
-func trialNames(w *inspected.World, s api.PolicyTrialStatus, his string) (out []string) {
+func trialNames(w *inspected.World, s api.PolicyTrialStatus, own string) (out []string) {
 	text := textOf(w.T, s)
 	for name := range w.Objects.Namespaces {
-		if name != his && strings.Contains(text, `"`+name+"/") {
+		if name != own && strings.Contains(text, `"`+name+"/") {
 			out = append(out, name)
 		}
 	}

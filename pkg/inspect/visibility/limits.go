@@ -15,24 +15,25 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/snapshot"
 )
 
-// Limits say what somebody is told who may ask about some namespaces alone. Objects of others are cut away before anything is
-// explained, except for those of Networks that are compatible with theirs: of these they learn whether a packet gets there, as a
-// real one would tell, and no names.
+// Limits restrict answers for an asker who may ask about some namespaces only. Other tenants' objects are removed before anything
+// is explained. Objects of compatible Networks stay: the asker learns whether a packet arrives there, as a real packet would show,
+// but no names.
 type Limits struct {
-	// Namespaces are those that somebody may ask about, and Networks those where these have pods.
+	// Namespaces are the namespaces that the asker may ask about. Networks are the Networks of their pods.
 	Namespaces, Networks map[string]bool
 	held                 snapshot.Held
-	// peers are the Networks that the status of Networks names, and active those of them that reach these, or that these reach.
+	// peers are the Networks that the status of these Networks names. active are those among them that these Networks reach, or that
+	// reach these.
 	peers, active map[string]bool
-	// asked are the words of the question: who has said them knows them.
+	// asked are the words of the question. They need not be hidden: the asker knows them.
 	asked string
 }
 
-// maxAsked bounds for how many namespaces of a Network it is asked whether they are his.
+// maxAsked bounds the neighbouring namespaces for which RBAC is asked whether the asker may ask about them.
 const maxAsked = 64
 
-// Of finds what of a question somebody may be told. Its error is that he may not ask it, and is the same whether or not what he
-// asks for is there.
+// Of returns the limits for a question. Its error says that the asker may not ask it. The error is the same whether or not the
+// objects of the question exist.
 func Of(held snapshot.Held, q question.Question, may question.MayAsk) (*Limits, error) {
 	s := newLimits(held)
 	s.asked = q.From.String() + " " + q.To.String()
@@ -70,7 +71,7 @@ func Of(held snapshot.Held, q question.Question, may question.MayAsk) (*Limits, 
 	return s, s.neighbours(may)
 }
 
-// OfNamespaces limits answers to what somebody may be told who asks about some namespaces, and may.
+// OfNamespaces returns the limits for an asker who asks about some namespaces, and may ask about these.
 func OfNamespaces(held snapshot.Held, namespaces []string, may question.MayAsk) (*Limits, error) {
 	s := newLimits(held)
 	for _, name := range namespaces {
@@ -84,7 +85,7 @@ func newLimits(held snapshot.Held) *Limits {
 	return &Limits{held: held, Namespaces: map[string]bool{}, Networks: map[string]bool{}, peers: map[string]bool{}, active: map[string]bool{}}
 }
 
-// settle finds the Networks where his namespaces have pods.
+// settle finds the Networks of the asker's namespaces and of their pods.
 func (s *Limits) settle() {
 	for namespace := range s.Namespaces {
 		if ns := s.held.Objects.Namespaces[namespace]; ns != nil {
@@ -98,7 +99,7 @@ func (s *Limits) settle() {
 	}
 }
 
-// neighbours finds the other namespaces of his Networks that are his, and the Networks beside his.
+// neighbours finds the other namespaces of the asker's Networks that the asker may ask about, and the peers of these Networks.
 func (s *Limits) neighbours(may question.MayAsk) error {
 	asked := 0
 	for _, name := range slices.Sorted(maps.Keys(s.held.Objects.Namespaces)) {
@@ -130,7 +131,7 @@ func (s *Limits) neighbours(may question.MayAsk) error {
 	return nil
 }
 
-// Cut leaves the objects that packets of the reader's pods may meet.
+// Cut returns only the objects that packets of the asker's pods may meet.
 func (s *Limits) Cut(all model.Changes) model.Changes {
 	out := model.NewChanges()
 	out.Nodes, out.Reports, out.Tenants = all.Nodes, all.Reports, all.Tenants
@@ -158,8 +159,8 @@ func (s *Limits) Cut(all model.Changes) model.Changes {
 	return out
 }
 
-// cutServices puts the Services that are left, and their slices, into out. Where kube-proxy does the rest, and for what everybody dials, no
-// Service may be missing: otherwise the verdict would be another one.
+// cutServices copies the Services that the asker's packets may meet, and their slices, into out. Services that every pod dials, and
+// those that kube-proxy serves to the asker's pods, must not be missing: the verdict would differ.
 func (s *Limits) cutServices(all, out model.Changes) {
 	direct := s.direct(all)
 	for key, service := range all.Services {
@@ -175,16 +176,16 @@ func (s *Limits) cutServices(all, out model.Changes) {
 	}
 }
 
-// keeps reports whether objects of a Network are left.
+// keeps reports whether Cut keeps the objects of a Network.
 func (s *Limits) keeps(network string) bool { return s.Networks[network] || s.active[network] }
 
-// keepsNamespace reports whether objects of a namespace are left.
+// keepsNamespace reports whether Cut keeps the objects of a namespace.
 func (s *Limits) keepsNamespace(all model.Changes, name string) bool {
 	ns := all.Namespaces[name]
 	return ns != nil && (s.Namespaces[name] || s.keeps(visible.Home(*ns, s.held.Default)))
 }
 
-// direct reports whether pods of one of the reader's Networks reach Services by kube-proxy.
+// direct reports whether the pods of any of the asker's Networks reach Services by kube-proxy.
 func (s *Limits) direct(all model.Changes) bool {
 	for name, n := range all.Networks {
 		if s.Networks[name] && (n.Type == model.Flat || n.Infra == model.InfraDirect) {
@@ -194,10 +195,10 @@ func (s *Limits) direct(all model.Changes) bool {
 	return false
 }
 
-// wordPattern is what names, keys and addresses are made of.
+// wordPattern matches names, keys and addresses.
 var wordPattern = regexp.MustCompile(`[A-Za-z0-9_.:/-]+`)
 
-// Tells reports whether a text has a name or an address that is not his to know. What he has asked with, he knows.
+// Tells reports whether a text has a name or an address that must be hidden from the asker. Words of the question need not be hidden.
 func (s *Limits) Tells(text string) bool {
 	for _, word := range wordPattern.FindAllString(text, -1) {
 		word = strings.Trim(word, ".:,-")
@@ -212,7 +213,7 @@ func (s *Limits) Tells(text string) bool {
 		}
 		parts := strings.FieldsFunc(word, func(r rune) bool { return r == '/' || r == '.' || r == ':' })
 		for _, part := range parts {
-			// Alone, such a word may be an ordinary one; in a key it is a name.
+			// Alone, the name of the default Network, or of a namespace in it, may be an ordinary word. Within a key it is a name.
 			plain := len(parts) == 1 &&
 				(part == s.held.Default ||
 					s.held.Objects.Namespaces[part] != nil && visible.Home(*s.held.Objects.Namespaces[part], s.held.Default) == s.held.Default)
@@ -240,7 +241,7 @@ func (s *Limits) FaceOf(a netip.Addr) (model.PodKey, bool) {
 	return model.PodKey{}, false
 }
 
-// AddressIn is the address that a word is: alone, with a port, or as a range; not valid when it is none.
+// AddressIn returns the address in a word: an address alone, with a port, or of a prefix. It is not valid when there is none.
 func AddressIn(word string) netip.Addr {
 	if at, err := netip.ParseAddrPort(word); err == nil {
 		return at.Addr()
@@ -252,14 +253,14 @@ func AddressIn(word string) netip.Addr {
 	return a
 }
 
-// hidden is what is told of a step that is somebody else's.
+// The texts in place of a step that belongs to another tenant.
 const (
 	HiddenStep   = "what belongs to somebody else decides here"
 	HiddenChange = "what it rests on has just changed, or is not applied everywhere yet"
 	HiddenNext   = "ask whoever runs what you dial: you may not be told more"
 )
 
-// Problem is an error that he may be told.
+// Problem returns err, or a general error when the text of err must be hidden from the asker.
 func (s *Limits) Problem(err error) error {
 	if s.Tells(err.Error()) {
 		return errors.New("that cannot be told: what you ask for is not there, or not yours")

@@ -25,12 +25,13 @@ func serve(t *testing.T, who Identity) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(<-port))
 }
 
-// TestAsk: a server is heard by both protocols and says who it is; nobody, and somebody who does not say who he is, is no answer.
+// TestAsk: a server answers both protocols with its identity. A port where nothing listens, or a server that gives no identity, is
+// no answer.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	who := Identity{Namespace: "red", Name: "web", UID: "1"}
 	server := serve(t, who)
-	// A listener that takes connections and says nothing of itself.
+	// A listener that accepts connections and gives no identity.
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
