@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxLinesHeld is how many lines wait for being written; more wait with those who send them.
+	// maxLinesHeld bounds the lines that wait to be written. When it is reached, senders block.
 	maxLinesHeld = 16
-	// tick is how often it is looked whether somebody has waited for others long enough.
+	// tick is how often the capture checks whether a pod has waited long enough for the others.
 	tick = 250 * time.Millisecond
 )
 
@@ -34,7 +34,7 @@ type recording struct {
 	problems io.Writer
 }
 
-// heard is what is known of a pod, by its index.
+// heard is one report about a pod. The pod is given by its index.
 type heard struct {
 	pod  int
 	line api.PodCaptureLine
@@ -43,7 +43,7 @@ type heard struct {
 	err   error
 }
 
-// track is what is known of one pod.
+// track is the state of one pod.
 type track struct {
 	begun  *api.PodCaptureBegun
 	counts api.PodCaptureCounts
@@ -82,7 +82,7 @@ func (r *recording) run(ctx context.Context) error {
 					return context.Cause(asking)
 				}
 			})
-			_ = tell(heard{ended: true, err: err}) // Nobody reads any more once there is enough.
+			_ = tell(heard{ended: true, err: err}) // Once there is enough, nothing reads this.
 		})
 	}
 	tracks, err := r.begun(ctx, lines)
@@ -106,7 +106,7 @@ func (r *recording) run(ctx context.Context) error {
 	return cmp.Or(errors.Join(err, w.finish(tracks), file.Close()), r.conclude(ctx, tracks, w.disorder))
 }
 
-// begun waits until the packets of all pods are taken.
+// begun waits until the packets of all pods are captured.
 func (r *recording) begun(ctx context.Context, lines <-chan heard) ([]*track, error) {
 	tracks := make([]*track, len(r.pods))
 	for range r.pods {

@@ -11,7 +11,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/client"
 )
 
-// completionTime is how long somebody waits for what may follow: a shell stands still meanwhile.
+// completionTime bounds the wait for completions: the shell is blocked meanwhile.
 const completionTime = 2 * time.Second
 
 // names ask the API for what may follow. Where it cannot be asked, nothing may.
@@ -53,7 +53,7 @@ func complete(cmd *cobra.Command, kubeconfig *string, ask names, typed string) (
 	return out, directive
 }
 
-// networkNames are those of the Networks that the user may get.
+// networkNames returns the Networks that the user may get.
 func networkNames(ctx context.Context, remote *client.Remote, _ string) (out []string) {
 	all, _, err := remote.Networks(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func networkNames(ctx context.Context, remote *client.Remote, _ string) (out []s
 	return out
 }
 
-// tenantNames are those of tenants that have Networks that the user may get.
+// tenantNames returns the tenants of the Networks that the user may get.
 func tenantNames(ctx context.Context, remote *client.Remote, _ string) (out []string) {
 	all, _, err := remote.Networks(ctx)
 	if err != nil {

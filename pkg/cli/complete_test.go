@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNamesAreCompleted: a shell is told names of Networks, namespaces and pods, of those that begin as is typed, and nothing
-// where nobody answers.
+// TestNamesAreCompleted: completion offers the names of Networks, namespaces and pods that begin with the typed text. It offers
+// nothing when the API does not answer.
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	// A tenant's admin may not list namespaces; completion offers the namespaces of the admin's Networks.

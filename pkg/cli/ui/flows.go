@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// maxWindows is how many windows are held. What ends now is asked for again after freshFor, what has ended after heldFor: names
-	// may have changed.
+	// maxWindows bounds the windows in memory. A window that ends now is read again after freshFor. One that ended earlier is read
+	// again after heldFor: names may have changed.
 	maxWindows        = 3
 	freshFor, heldFor = 3 * time.Second, time.Minute
-	// maxLines is how many lines between Networks a table has, maxFlows how many flows.
+	// maxLines bounds the lines between Networks in a table, maxFlows the flows.
 	maxLines, maxFlows = 200, 500
 )
 
@@ -34,21 +34,22 @@ type seen struct {
 	flows  []api.Flow
 	status api.FlowStatus
 	asked  time.Time
-	// namespaces are those whose pods' flows these are, where no Network's may be seen, and more how many others were not asked about.
+	// namespaces are set when the user may see no Network: the flows are those of pods in these namespaces. more counts the
+	// namespaces that were not asked about.
 	namespaces []string
 	more       int
 }
 
-// flowMemory holds few windows, so that map and table are one answer, and has one question asked at a time.
+// flowMemory caches a few windows, so that the map and the table show the same answer. It asks one question at a time.
 type flowMemory struct {
-	// turn is taken by who looks at held.
+	// turn is a lock for held.
 	turn chan struct{}
 	held []seen
 }
 
 func newFlowMemory() *flowMemory { return &flowMemory{turn: make(chan struct{}, 1)} }
 
-// flowsIn are the flows of a window that the user may see.
+// flowsIn returns the flows of a window that the user may see.
 func (s *Server) flowsIn(ctx context.Context, w window) (seen, error) {
 	m := s.flows
 	select {
@@ -111,11 +112,11 @@ func whyNoFlows(err error) error {
 type flowRow struct {
 	api.Flow
 	Rate, Time string
-	// Ask is the page that explains its way; empty where nobody can be asked.
+	// Ask is the address of the page that explains the flow's way. It is empty when no question can be asked.
 	Ask string
 }
 
-// lineRow is what goes between two Networks.
+// lineRow is the traffic between two Networks.
 type lineRow struct {
 	*stroke
 	Rate, Link string
@@ -124,7 +125,7 @@ type lineRow struct {
 // flowsData are the flows of a window.
 type flowsData struct {
 	Words, Network string
-	// Earlier, Later and Now are the pages of other windows; empty: there is none.
+	// Earlier, Later and Now are the addresses of other windows' pages. An empty one does not exist.
 	Earlier, Later, Now string
 	Lines               []lineRow
 	Flows               []flowRow
@@ -132,7 +133,7 @@ type flowsData struct {
 	MoreFlows           int
 }
 
-// flowsPage is the table of `atoll flows -o wide` for a window, and what goes between Networks.
+// flowsPage shows the table of `atoll flows -o wide` for a window, and the traffic between Networks.
 func (s *Server) flowsPage(ctx context.Context, r *http.Request) (view, error) {
 	q := r.URL.Query()
 	v := view{Template: "flows", Title: "Flows"}
@@ -173,10 +174,10 @@ func (s *Server) flowsPage(ctx context.Context, r *http.Request) (view, error) {
 	return v, nil
 }
 
-// before is the window that ends where this one begins.
+// before returns the window that ends where this one begins.
 func (w window) before() string { return w.Begins.UTC().Format(time.RFC3339) }
 
-// rows are flows as a table has them: what was dropped first, then those with the most connections.
+// rows returns the rows of a table of flows: dropped flows first, then those with the most connections.
 func (s *Server) rows(w window, flows []api.Flow) (rows []flowRow, more int) {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b api.Flow) int {
@@ -201,7 +202,7 @@ func (s *Server) rows(w window, flows []api.Flow) (rows []flowRow, more int) {
 	return rows, len(flows) - len(rows)
 }
 
-// saidOf is what a screen reader says of a window.
+// saidOf returns the text about a window for screen readers.
 func saidOf(words string, strokes []*stroke) string {
 	var allowed, dropped uint64
 	for _, s := range strokes {
@@ -230,7 +231,7 @@ const (
 	endOthers   = "others"
 )
 
-// beyond says what somebody is who is in no Network that is known.
+// beyond names an end that is in no known Network.
 func beyond(p party) string {
 	switch p.Kind {
 	case api.FlowOutside:
@@ -243,7 +244,7 @@ func beyond(p party) string {
 	return endOthers
 }
 
-// maxNamed is how many Networks a line is of at most, at each end.
+// maxNamed bounds the Networks at each end of a line.
 const maxNamed = 32
 
 // url is the page of a line of the map: its flows, and the way of the first explained.
@@ -266,7 +267,7 @@ func (s *stroke) url(at string) string {
 	return "/line?" + q.Encode()
 }
 
-// isOne reports whether an end is one of those that an address names.
+// isOne reports whether an end is among those in a page's address.
 func (p party) isOne(words []string) bool {
 	return slices.Contains(words, networkOf(p)) || p.Kind == api.FlowPod && slices.Contains(words, "pod "+p.Name)
 }
@@ -276,12 +277,12 @@ type lineData struct {
 	Words, Verdict string
 	Flows          []flowRow
 	MoreFlows      int
-	// Way is how the first goes now; Why says why that is not told.
+	// Way explains the way of the first flow, as it is now. Why says why there is no explanation.
 	Way *explain.Explanation
 	Why string
 }
 
-// line shows a line of the map: its flows, and the way of that with the most connections explained.
+// line shows a line of the map: its flows, and an explanation of the flow with the most connections.
 func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
 	q := r.URL.Query()
 	v := view{Template: "line", Title: "A line of the map"}
@@ -324,7 +325,7 @@ func (s *Server) line(ctx context.Context, r *http.Request) (view, error) {
 	return v, nil
 }
 
-// way has the first flow explained; its result is why it is not.
+// way asks for an explanation of the first flow. Its result says why there is none.
 func (s *Server) way(ctx context.Context, q questionForm, to *lineData) string {
 	spec, err := q.spec()
 	if err == nil {

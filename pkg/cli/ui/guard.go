@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Listen listens on loopback alone: the page shows what its user may see, to whoever gets to it.
+// Listen listens on loopback only: whoever reaches the page sees what its user may see.
 func Listen(address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -35,21 +35,22 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// tokenKey is the query of the first address.
+// tokenKey is the name of the query parameter with the token.
 const tokenKey = "token"
 
 const (
-	// tokenLife is how long the printed address can be opened, once.
+	// tokenLife is how long the printed address is valid. It works once.
 	tokenLife = time.Minute
-	// sessionLife is how long the browser that opened it is let in: a day's work.
+	// sessionLife is how long the session of the browser lasts: a day's work.
 	sessionLife = 8 * time.Hour
 )
 
-// guard lets through the one browser that has opened the printed address, while its session lasts.
+// guard admits only the browser that opened the printed address, while its session lasts.
 type guard struct {
-	// cookie is the name; browsers do not tell ports apart, so that it has the port, and a part of this process's own.
+	// cookie is the name of the session's cookie. Browsers share cookies between ports, so the name has the port and a part of this
+	// process's own.
 	cookie string
-	// hosts are how the page may be called, the first in the printed address.
+	// hosts are the allowed values of the Host header. The first is in the printed address.
 	hosts []string
 	next  http.Handler
 	now   func() time.Time
@@ -57,10 +58,10 @@ type guard struct {
 	offer func(address string)
 
 	mu sync.Mutex
-	// token opens a session; empty once it has. made is when it was made.
+	// token opens a session, once; then it is empty. made is when the token was made.
 	token string
 	made  time.Time
-	// session is the value of the cookie; empty before there is one. user is who has opened it, and ends when it ends.
+	// session is the value of the cookie; empty before there is a session. user is the user who opened it, ends its end.
 	session string
 	user    int
 	ends    time.Time
@@ -80,10 +81,10 @@ func newGuard(at net.Addr, offer func(string), next http.Handler) (*guard, error
 	return g, nil
 }
 
-// renew makes a token that nobody can guess: 128 bits.
+// renew makes a random token of 128 bits.
 func (g *guard) renew() { g.token, g.made = rand.Text(), g.now() }
 
-// address is the one that opens the page.
+// address returns the address that opens the page.
 func (g *guard) address() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +96,7 @@ func (g *guard) addressOf(token string) string {
 	return u.String()
 }
 
-// exchange takes the token, if it is the one that was printed last, for the value of a cookie. The session before ends.
+// exchange trades the last printed token for the value of a cookie. A previous session ends.
 func (g *guard) exchange(token string, r *http.Request) (value string, err error) {
 	user, err := userOf(r)
 	if err != nil {
@@ -111,7 +112,7 @@ func (g *guard) exchange(token string, r *http.Request) (value string, err error
 	return g.session, nil
 }
 
-// lets says why a request is not one of the session: it has not its cookie, or is not of the user who opened it.
+// lets returns an error unless a request belongs to the session: it needs the cookie, and must come from the user who opened it.
 func (g *guard) lets(r *http.Request) error {
 	c, err := r.Cookie(g.cookie)
 	if err != nil {
@@ -134,7 +135,7 @@ func (g *guard) lets(r *http.Request) error {
 	return nil
 }
 
-// again offers another address when the last one can be opened no more. Anybody on this machine may bring that about, once a minute.
+// again offers a new address when the last one is no longer valid. Any user of this machine can cause this, at most once a minute.
 func (g *guard) again() {
 	g.mu.Lock()
 	due := g.now().Sub(g.made) >= tokenLife
@@ -158,7 +159,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why error) {
 			"http://%s/, and atoll ui prints another", why, g.hosts[0]), http.StatusForbidden)
 }
 
-// policy is what the page may load: its own files. Scripts and styles in a page itself do not run.
+// policy is the Content-Security-Policy: a page may load its own files only, and inline scripts and styles do not run.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
@@ -203,7 +204,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// ownOrigin reports whether the page itself asks, or who types its address.
+// ownOrigin reports whether a request comes from the page itself, or from a user who typed its address.
 func (g *guard) ownOrigin(h http.Header) bool {
 	if origin := h.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)

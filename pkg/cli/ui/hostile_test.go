@@ -14,12 +14,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/explain"
 )
 
-// hostileWords are what somebody may write where names and reasons stand, to become a part of the page.
+// hostileWords are texts that an attacker may put into names and reasons to inject HTML into the page.
 var hostileWords = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `' hx-on:click='alert(1)`, "\x1b[2J",
 }
 
-// hostile is a cluster in which each word that comes from it is one of those.
+// hostile returns a cluster in which every text is the given word.
 func hostile(word string) *cluster {
 	n := api.Network{Status: api.NetworkStatus{
 		Type: "vpc", Tenant: word, Phase: word, Reason: word, Message: word, Isolation: word,
@@ -83,7 +83,7 @@ func hostile(word string) *cluster {
 	}
 }
 
-// pages are all kinds of them.
+// pages returns a path of every kind of page.
 func pages() []string {
 	return []string{
 		"/", "/networks", "/networks?tenant=x", "/network/red", "/network/red/pods", "/network/red/addresses",

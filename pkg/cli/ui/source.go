@@ -68,7 +68,7 @@ func podsSeen(ctx context.Context, from Source, namespaces []string) ([]api.Pod,
 	return slices.Concat(lists...), note, nil
 }
 
-// podsIn are the pods of a Network that the user may see.
+// podsIn returns the pods of a Network that the user may see.
 func podsIn(ctx context.Context, from Source, n api.Network) ([]api.Pod, string, error) {
 	namespaces := []string{}
 	if n.Status.Detail != nil {

@@ -19,16 +19,16 @@ const (
 	verdictPass   = "pass"
 )
 
-// party is an end of flows. An address alone means something in the Network that Space says, and nothing in another.
+// party is an end of flows. Its address is valid only in the Network in Space.
 type party struct {
 	api.FlowEnd
 	Space string
 }
 
-// partiesOf are both ends of a flow.
+// partiesOf returns both ends of a flow.
 func partiesOf(f api.Flow) (from, to party) {
 	from, to = party{f.From, f.Network}, party{f.To, f.Network}
-	// The pod that was judged is in the flow's Network, also where the API is older than this program and does not say so.
+	// The pod at which the flow was judged is in the flow's Network. An older API does not say so.
 	if f.Direction == model.PolicyEgress.String() {
 		from.Network = f.Network
 	} else if f.Direction == model.PolicyIngress.String() {
@@ -37,7 +37,7 @@ func partiesOf(f api.Flow) (from, to party) {
 	return from, to
 }
 
-// key tells it from others: by whom it is, else by its address in its Network.
+// key identifies the party: by its name, else by its address in its Network.
 func (p party) key() string {
 	if p.Name != "" {
 		return strings.Join([]string{p.Kind, p.Name}, "\x00")
@@ -45,7 +45,7 @@ func (p party) key() string {
 	return strings.Join([]string{p.Kind, p.Space, p.Address}, "\x00")
 }
 
-// word is what `atoll explain` takes for it; empty where there is none.
+// word returns the argument of `atoll explain` for the party. It is empty when there is none.
 func (p party) word(begins bool) string {
 	switch {
 	case p.Kind == api.FlowPod && p.Name != "":
@@ -60,21 +60,21 @@ func (p party) word(begins bool) string {
 	return p.Address
 }
 
-// count is what was decided at one end.
+// count counts the verdicts at one end.
 type count struct{ allow, drop, pass uint64 }
 
-// talk is that one end dials another on a port.
+// talk is the traffic of one end that dials another on a port.
 type talk struct {
 	From, To party
 	Protocol string
 	Port     uint16
-	// egress and ingress are what was decided at From and at To.
+	// egress counts the verdicts at From, ingress those at To.
 	egress, ingress count
 	// policies are those that let it through and those that did not.
 	policies map[bool][]string
 }
 
-// passed reports whether a verdict lets through.
+// passed reports whether a verdict lets a flow pass.
 func passed(verdict string) bool { return verdict != verdictDrop && verdict != verdictReject }
 
 // connections is how often the flow was allowed or dropped. What both ends allowed is one connection; what the first end drops,
@@ -92,7 +92,7 @@ func (t *talk) connections(dropped bool) uint64 {
 	return max(t.egress.pass, t.ingress.pass)
 }
 
-// question is what is asked to have its way explained; one without ends where nobody can be asked.
+// question returns the question that explains the talk's way. It has no ends when there is no such question.
 func (t *talk) question() questionForm {
 	q := questionForm{From: t.From.word(true), To: t.To.word(false), Protocol: t.Protocol}
 	if t.Port != 0 {
@@ -112,7 +112,7 @@ func (t *talk) question() questionForm {
 	return q
 }
 
-// talksOf are flows by who dials whom.
+// talksOf groups flows by their two ends, protocol and port.
 func talksOf(flows []api.Flow) []*talk {
 	type key struct {
 		from, to, protocol string
@@ -144,7 +144,7 @@ func talksOf(flows []api.Flow) []*talk {
 		case verdictPass:
 			c.pass += f.Connections
 		default:
-			// What decided is not known: whether it passed is not, either.
+			// The verdict is unknown, and so is whether the flow passed.
 			continue
 		}
 		if list := t.policies[!passed(f.Verdict)]; f.Policy != "" && !slices.Contains(list, f.Policy) {

@@ -48,7 +48,7 @@ func (n namedSource) Namespaces(ctx context.Context) []string {
 
 // viewed are the flows of namespaces.
 type viewed struct {
-	// namespaces are those of them that were told, more how many were not asked about.
+	// namespaces are those whose flows were read. more counts those that were not asked about.
 	namespaces []string
 	more       int
 	flows      []api.Flow
@@ -91,7 +91,7 @@ func (s *Server) byNamespace(ctx context.Context, w window, q flows.Question) (v
 	return out, nil
 }
 
-// bothStates says what two answers are without.
+// bothStates joins what two answers lack.
 func bothStates(a, b api.FlowStatus) api.FlowStatus {
 	a.Nodes, a.Others, a.Cut = max(a.Nodes, b.Nodes), max(a.Others, b.Others), a.Cut || b.Cut
 	for _, n := range b.Silent {
@@ -102,7 +102,7 @@ func bothStates(a, b api.FlowStatus) api.FlowStatus {
 	return a
 }
 
-// missing says what the flows are without: those of whom they are, where that is not of all that there is, and what was not told.
+// missing says whose flows these are, if they are not all, and which flows are missing.
 func (s seen) missing() string {
 	var parts []string
 	if len(s.namespaces) > 0 {
@@ -125,7 +125,7 @@ func namespacesWords(names []string) string {
 	return "namespaces " + strings.Join(names, ", ")
 }
 
-// namespacesPicture is the map of who may get no Network: it has no boxes but those of flows.
+// namespacesPicture is the map for a user who may get no Network: it only has the ends of flows as boxes.
 func namespacesPicture() picture {
 	return picture{
 		Nodes: []node{}, Edges: []edge{}, Title: "No Network is yours to see: the map has the pods of your namespaces that have flows",

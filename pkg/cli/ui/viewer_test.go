@@ -13,7 +13,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
-// viewerOf is somebody who may view namespaces, in a cluster where red and blue have the same addresses.
+// viewerOf returns a cluster whose user may view some namespaces. red and blue have the same addresses.
 func viewerOf(t testing.TB, namespaces ...string) *cluster {
 	t.Helper()
 	c := sample(t)
@@ -21,7 +21,7 @@ func viewerOf(t testing.TB, namespaces ...string) *cluster {
 	return c
 }
 
-// siteOf is a page whose user has named namespaces.
+// siteOf returns the page of a user who named namespaces.
 func siteOf(t testing.TB, source Source, namespaces ...string) *site {
 	t.Helper()
 	return newSite(t, namedSource{source, namespaces})
@@ -131,7 +131,7 @@ func TestNobodysNamespaces(t *testing.T) {
 	if slices.ContainsFunc(o.Nodes, func(n node) bool { return n.ID == "end/pod/ns-00/web-06" }) {
 		t.Error("others are shown than those with the most connections")
 	}
-	// Who may get Networks is not asked about namespaces.
+	// For a user who may get Networks, the page asks about no namespace.
 	all := sample(t)
 	all.flows = sampleFlows(flowsNow)
 	if status, _ := siteOf(t, all, "red").get("/graph/flows"); status != http.StatusOK || all.questions() != 1 {

@@ -162,7 +162,7 @@ func (r *Remote) flows(
 	return status, nil
 }
 
-// causeOf is why a context ended, if it has.
+// causeOf returns why a context ended, or nil if it has not.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

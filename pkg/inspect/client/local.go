@@ -50,7 +50,7 @@ func (r *Remote) locally(ctx context.Context, down, namespace string) (snapshot.
 	return snapshot.Sources{Source: source, Client: r.client, Held: func() (snapshot.Held, error) { return read.held, nil }}, note
 }
 
-// all lists everything; of what is in namespaces, that of one if it is not empty.
+// all lists everything. If namespace is not empty, it lists namespaced objects of that namespace only.
 func (read *reading) all(ctx context.Context, r *Remote, namespace string) {
 	o, all := read.held.Objects, meta.ListOptions{}
 	if objects, err := dynamic.NewForConfig(r.config); err == nil {
@@ -87,7 +87,7 @@ func (read *reading) all(ctx context.Context, r *Remote, namespace string) {
 	nodes, err := r.client.CoreV1().Nodes().List(ctx, all)
 	try("nodes", err, func() {
 		each(nodes.Items, func(n *core.Node) {
-			// Who may not list reports does not know whether there is one.
+			// A user who may not list reports does not know whether there is one.
 			if !read.held.Unread["nodereports"] {
 				o.Nodes[n.Name] = intake.Node(n)
 			}
@@ -125,7 +125,7 @@ func each[O any](items []O, use func(*O)) {
 	}
 }
 
-// listed lists a kind of Atoll's.
+// listed lists the objects of one of Atoll's kinds.
 func listed[O any](ctx context.Context, read *reading, objects dynamic.Interface, resource string, use func(*O)) {
 	list, err := objects.Resource(atoll.SchemeGroupVersion.WithResource(resource)).List(ctx, meta.ListOptions{})
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/kube"
 )
 
-// Remote asks the API inspect.atoll.dev, with a user's own rights. Where nobody answers there, it finds out itself what
-// Kubernetes tells: each answer comes with a note then, which is empty otherwise.
+// Remote asks the API inspect.atoll.dev with the rights of the user. If that API does not answer, Remote reads what it can from the
+// Kubernetes API, and each answer comes with a note that says so. Otherwise the note is empty.
 type Remote struct {
 	config *rest.Config
 	client kubernetes.Interface
@@ -64,8 +64,8 @@ func (r *Remote) Cluster(ctx context.Context) (api.Cluster, string, error) {
 	return out, note(), err
 }
 
-// List are the objects of a resource that the user may get: of a namespace, or of all if it is empty. Where nobody answers, it finds them
-// itself, as far as Kubernetes tells.
+// List returns the objects of a resource that the user may get: of a namespace, or of all namespaces if it is empty. If the API does
+// not answer, List derives them from the objects of the Kubernetes API.
 func List[O any](ctx context.Context, r *Remote, of resources.Resource[O], namespace string) ([]O, string, error) {
 	var out struct {
 		Items []O `json:"items"`
@@ -83,8 +83,8 @@ func List[O any](ctx context.Context, r *Remote, of resources.Resource[O], names
 	return all, note(), err
 }
 
-// Get is one object of a resource with its details. Its error is a question.AbsentError where there is none. Where nobody answers, it finds
-// the object itself, as List does.
+// Get returns one object of a resource with its details. Its error is a question.AbsentError when there is none. If the API does not
+// answer, Get derives the object, as List does.
 func Get[O any](ctx context.Context, r *Remote, of resources.Resource[O], namespace, name string) (O, string, error) {
 	var out O
 	path, object := []string{of.Name, name}, of.Noun+" "+name
@@ -103,42 +103,42 @@ func Get[O any](ctx context.Context, r *Remote, of resources.Resource[O], namesp
 	return out, note(), err
 }
 
-// Networks are those that the user may get.
+// Networks returns the Networks that the user may get.
 func (r *Remote) Networks(ctx context.Context) ([]api.Network, string, error) {
 	return List(ctx, r, resources.Networks(), "")
 }
 
-// Network is one with its details.
+// Network returns a Network with its details.
 func (r *Remote) Network(ctx context.Context, name string) (api.Network, string, error) {
 	return Get(ctx, r, resources.Networks(), "", name)
 }
 
-// IPAMs are those that the user may get.
+// IPAMs returns the IPAM objects that the user may get.
 func (r *Remote) IPAMs(ctx context.Context) ([]api.IPAM, string, error) {
 	return List(ctx, r, resources.IPAMs(), "")
 }
 
-// IPAM is one with its holders.
+// IPAM returns an IPAM object with the holders of addresses.
 func (r *Remote) IPAM(ctx context.Context, name string) (api.IPAM, string, error) {
 	return Get(ctx, r, resources.IPAMs(), "", name)
 }
 
-// Topologies are those that the user may get.
+// Topologies returns the Topologies that the user may get.
 func (r *Remote) Topologies(ctx context.Context) ([]api.Topology, string, error) {
 	return List(ctx, r, resources.Topologies(), "")
 }
 
-// Topology is one.
+// Topology returns a Topology.
 func (r *Remote) Topology(ctx context.Context, name string) (api.Topology, string, error) {
 	return Get(ctx, r, resources.Topologies(), "", name)
 }
 
-// Pods are those of a namespace, or of all if it is empty.
+// Pods returns the pods of a namespace, or of all namespaces if it is empty.
 func (r *Remote) Pods(ctx context.Context, namespace string) ([]api.Pod, string, error) {
 	return List(ctx, r, resources.Pods(), namespace)
 }
 
-// Pod is one with its layers.
+// Pod returns a pod with its layers.
 func (r *Remote) Pod(ctx context.Context, key model.PodKey) (api.Pod, string, error) {
 	return Get(ctx, r, resources.Pods(), key.Namespace, key.Name)
 }
@@ -150,10 +150,10 @@ func absent(err error, object string) error {
 	return err
 }
 
-// silent says that the API server reaches nobody who answers.
+// silent says that the API server cannot reach the API inspect.atoll.dev.
 const silent = "the API " + api.GroupName + " does not answer (kubectl describe apiservice " + api.Version + "." + api.GroupName + ")"
 
-// get reads an object. down says why nobody answers for it; then err is nil.
+// get reads an object. If the API does not answer, down says why and err is nil.
 func (r *Remote) get(ctx context.Context, into any, path ...string) (down string, err error) {
 	for i := range path {
 		path[i] = url.PathEscape(path[i])
@@ -161,7 +161,7 @@ func (r *Remote) get(ctx context.Context, into any, path ...string) (down string
 	return r.ask(ctx, r.client.Discovery().RESTClient().Get(), into, path)
 }
 
-// ask sends a request. down says why nobody answers it; then err is nil.
+// ask sends a request. If the API does not answer, down says why and err is nil.
 func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path []string) (down string, err error) {
 	raw, err := request.AbsPath("/apis/" + api.GroupName + "/" + api.Version + "/" + strings.Join(path, "/")).Do(ctx).Raw()
 	if err == nil {
@@ -180,7 +180,7 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	case !answered:
 		return "", fmt.Errorf("ask the API server at %s: %w", r.config.Host, err)
 	case apierrors.IsServiceUnavailable(err) && apierrors.IsUnexpectedServerError(err):
-		return silent, nil // The API server's own words are no Status.
+		return silent, nil // The text is the API server's own, not a Status.
 	case apierrors.IsServiceUnavailable(err):
 		return silent + ": " + status.ErrStatus.Message, nil
 	case apierrors.IsTooManyRequests(err):
@@ -191,8 +191,7 @@ func (r *Remote) ask(ctx context.Context, request *rest.Request, into any, path 
 	return "", err
 }
 
-// NodeNames are those of the nodes that the user may list, else of those that the cluster's status tells of. What cannot be asked
-// is left out.
+// NodeNames returns the nodes that the user may list, else those in the cluster's status. If neither can be read, it returns none.
 func (r *Remote) NodeNames(ctx context.Context) (out []string) {
 	if list, err := r.client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); err == nil {
 		for _, n := range list.Items {
@@ -210,7 +209,7 @@ func (r *Remote) NodeNames(ctx context.Context) (out []string) {
 	return out
 }
 
-// PodPlace is which pod is meant, and on which node it is.
+// PodPlace identifies a pod and its node.
 type PodPlace struct {
 	Key  model.PodKey
 	Node string
@@ -218,7 +217,7 @@ type PodPlace struct {
 	UID string
 }
 
-// PlaceOf is where a pod is, as Kubernetes has it; whoever may not get the pod is told what inspection says.
+// PlaceOf returns the place of a pod from the Kubernetes API. For a user who may not get the pod, it asks inspect.atoll.dev.
 func (r *Remote) PlaceOf(ctx context.Context, key model.PodKey) (PodPlace, error) {
 	place := PodPlace{Key: key}
 	pod, err := r.client.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, meta.GetOptions{})

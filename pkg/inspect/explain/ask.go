@@ -85,7 +85,8 @@ func asked(
 	})
 }
 
-// bindingsOf are those of the southbound database; nil, with the reason, when it does not answer: then nobody knows whether ports are up.
+// bindingsOf returns the port bindings of the southbound database. If the database does not answer, they are nil, and the error says
+// why; then it is unknown whether ports are up.
 func bindingsOf(ctx context.Context, s snapshot.Sources) (map[string]ovn.Binding, error) {
 	if s.Southbound == nil {
 		return nil, errors.New("nobody knows where it is")
@@ -95,7 +96,7 @@ func bindingsOf(ctx context.Context, s snapshot.Sources) (map[string]ovn.Binding
 	return snapshot.Bindings(ctx, s.Southbound)
 }
 
-// raw are the rows of whom the ways have met, each as its table, its name and its columns.
+// raw returns the rows of the objects on the explained ways, each with its table, its name and its columns.
 func (e *explainer) raw() (out []string) {
 	for _, table := range nb.Tables() {
 		for _, row := range e.rows.Rows(table.Table) {
@@ -109,7 +110,7 @@ func (e *explainer) raw() (out []string) {
 	return out
 }
 
-// statusOf is an explanation as the API has it.
+// statusOf converts an explanation to its API type.
 func statusOf(e Explanation) api.ExplanationStatus {
 	out := api.ExplanationStatus{
 		Reached: e.Reached, Verdict: e.Verdict(), Changing: e.Changing, Sources: e.Sources, Ways: []api.ExplanationWay{},
@@ -133,7 +134,7 @@ func statusOf(e Explanation) api.ExplanationStatus {
 	return out
 }
 
-// FromAPI is what the API has told.
+// FromAPI converts an explanation from its API type.
 func FromAPI(spec api.ExplanationSpec, s api.ExplanationStatus) Explanation {
 	out := Explanation{
 		From: spec.From, To: spec.To, Protocol: spec.Protocol, Port: spec.Port, Reached: s.Reached, Changing: s.Changing, Sources: s.Sources,

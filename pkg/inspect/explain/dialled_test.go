@@ -14,7 +14,7 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// dialledIn are the addresses that a question's sender dials, as somebody is told who may ask about one namespace alone.
+// dialledIn returns the addresses that a question's sender dials, for an asker who may ask about one namespace only.
 func dialledIn(w *inspected.World, held snapshot.Held, q question.Question, own string) ([]netip.Addr, error) {
 	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return namespace == own, nil })
 	if err != nil {
@@ -29,8 +29,8 @@ func dialledIn(w *inspected.World, held snapshot.Held, q question.Question, own 
 	return out, err
 }
 
-// TestDialledAreThoseThatExplanationsFollow: between any two ends of a world, what is pinged is what the explanation says that
-// the sender dials, each once.
+// TestDialledAreThoseThatExplanationsFollow: between any two ends, Dialled returns the addresses that the explanation follows, each
+// once.
 func TestDialledAreThoseThatExplanationsFollow(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -120,7 +120,7 @@ func TestDialledTellsNoMore(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	// The control: who may ask, is told.
+	// The control: an asker with the right gets an answer.
 	own, err := dialledIn(w, held,
 		question.Question{From: red, To: question.End{Address: netip.MustParseAddr("10.0.0.9")}, Protocol: trace.ICMP}, "red")
 	if err != nil || !slices.Equal(own, []netip.Addr{netip.MustParseAddr("10.0.0.9")}) {

@@ -8,7 +8,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/visibility"
 )
 
-// toldBySight leaves of an explanation what somebody may be told. That a packet gets there or not stays as it is.
+// toldBySight removes from an explanation what the asker may not see. Whether the packet arrives stays as it is.
 func toldBySight(s *visibility.Limits, e Explanation) Explanation {
 	hide := func(hops []Hop) []Hop {
 		out := make([]Hop, 0, len(hops))

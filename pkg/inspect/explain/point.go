@@ -58,7 +58,7 @@ func (t *trial) toOwnOnly() bool {
 	var ends []model.PodKey
 	for _, w := range t.waysOf() {
 		if w.end == (model.PodKey{}) {
-			// It is stopped, or comes to no pod: what of whose it is on the way is not known.
+			// The packet is stopped, or reaches no pod: it is unknown whose objects it meets on the way.
 			return false
 		}
 		ends = append(ends, w.end)
@@ -71,7 +71,7 @@ func (t *trial) toOwnOnly() bool {
 	return len(ends) > 0 && !slices.ContainsFunc(ends, func(key model.PodKey) bool { return !t.own(key) || key == model.PodKey{} })
 }
 
-// networkOf is the Network that a point is in, as far as who asks is told.
+// networkOf returns the Network of a point, as far as the asker may see it.
 func (t *trial) networkOf(s seenPoint) string {
 	if s.Kind == nodeapi.KindPod {
 		return t.home[t.podOf(s)]
@@ -79,7 +79,7 @@ func (t *trial) networkOf(s seenPoint) string {
 	return s.Network
 }
 
-// where is what an interface is, and which way the packet goes there, in words.
+// where describes an interface, and the direction of the packet there, in words.
 func (t *trial) where(s seenPoint) string {
 	way := "comes in by"
 	if s.Out {
@@ -119,12 +119,13 @@ func (t *trial) tunnelEnd(address string) string {
 	return cmp.Or(t.tunnels[a], address)
 }
 
-// place is a point in a sentence.
+// place describes a point for use in a sentence.
 func (t *trial) place(s seenPoint) string {
 	return fmt.Sprintf("node %s, %s", s.node, t.where(s))
 }
 
-// unobserved are the nodes that were not watched, or not to the end, each with the reason. Which nodes others' pods are on is not told.
+// unobserved returns the nodes that were not watched, or not to the end, each with the reason. It hides the nodes of other tenants'
+// pods.
 func (t *trial) unobserved() (out []string) {
 	hidden := false
 	for _, o := range t.seen {

@@ -16,7 +16,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/node/ping"
 )
 
-// proof compares what was explained with what was seen.
+// proof compares an explanation with the observed packets.
 type proof struct {
 	from          model.PodKey
 	node, network string
@@ -37,7 +37,7 @@ type seenPoint struct {
 	own  bool
 }
 
-// judge says of each target what became of the packet.
+// judge says for each target what happened to the packet.
 func (p *proof) judge(seen []Observed, replies []ping.Reply) []api.ExplanationSent {
 	out := make([]api.ExplanationSent, 0, len(p.targets))
 	for n, target := range p.targets {
@@ -53,7 +53,7 @@ func (p *proof) judge(seen []Observed, replies []ping.Reply) []api.ExplanationSe
 	return out
 }
 
-// pointsOf are where the packet to a target was seen, in the order of time.
+// pointsOf returns the points where the packet to a target was seen, by time.
 func (p *proof) pointsOf(target int, seen []Observed) (out []seenPoint) {
 	for _, o := range seen {
 		for _, point := range o.Points {
@@ -144,7 +144,7 @@ func (t *trial) waysOf() (out []Way) {
 	return out
 }
 
-// verdict compares, and says both.
+// verdict compares both, and says what was expected and what was seen.
 func (t *trial) verdict() (verdict, what string) {
 	want := t.expected()
 	verdict, seen := t.compare(want)
@@ -152,7 +152,7 @@ func (t *trial) verdict() (verdict, what string) {
 	return verdict, t.explained(want.reached, want.stopped) + joint[verdict] + seen
 }
 
-// expectation is what the explanation says of the target.
+// expectation is the explanation's prediction for the target.
 type expectation struct {
 	// reached and stopped count the ways.
 	reached, stopped int
@@ -206,7 +206,7 @@ func (t *trial) compare(want expectation) (verdict, seen string) {
 	return api.SentDiffers, t.progress() + t.refused()
 }
 
-// explained is what the explanation says of the target, as far as who asks is told it.
+// explained describes the explanation's prediction for the target, as far as the asker may see it.
 func (t *trial) explained(reached, stopped int) string {
 	var to, by []string
 	for _, w := range t.told {
@@ -314,7 +314,7 @@ func (t *trial) unanswered() string {
 	return "; " + t.reply.Why
 }
 
-// refused says whether somebody has refused the packet.
+// refused reports whether the packet was refused.
 func (t *trial) refused() string {
 	for _, s := range t.points {
 		if s.Refusal {
@@ -342,7 +342,7 @@ func (t *trial) progress() string {
 	return "no packet leaves the pod: is there anybody who answers for the address of its next hop?"
 }
 
-// lastPlace is where the packet was seen last, of what who asks is told; empty where that is nowhere.
+// lastPlace returns the last place where the packet was seen and that the asker may see. It is empty when there is none.
 func (t *trial) lastPlace() string {
 	for _, s := range slices.Backward(t.points) {
 		if !s.Answer && t.mayBeTold(s) {
@@ -352,7 +352,7 @@ func (t *trial) lastPlace() string {
 	return ""
 }
 
-// blind says why it may have gone further than it was seen; empty where all was observed that was to be.
+// blind says why the packet may have gone further than it was seen. It is empty when everything was observed.
 func (t *trial) blind() string {
 	if all := t.unobserved(); len(all) > 0 {
 		return "not all was observed: " + all[0]

@@ -95,7 +95,7 @@ func TestProofs(t *testing.T) {
 	both := func(n1, n2 []nodeapi.Point) []Observed {
 		return []Observed{{Node: "n1", Points: n1}, {Node: "n2", Points: n2}}
 	}
-	// A node that was stolen says of another node's pods what it likes.
+	// A compromised node reports false points of another node's pods.
 	elsewhere := []nodeapi.Point{a.pod("red/db", true, false, 120), a.pod("red/db", false, true, 150), a.pod("red/web", true, true, 260)}
 	forged := a.pod("red/db", true, false, 120)
 	forged.Pod.UID = "another"
@@ -225,8 +225,9 @@ func TestClocksAreAligned(t *testing.T) {
 	}
 }
 
-// TestOthersPointsAreNotTold: who may ask about one namespace is told of no point, node, pod or address of anybody else's,
-// whatever agents have seen, and of what was not observed no more than that. The control: who may ask about everything is told.
+// TestOthersPointsAreNotTold: an asker with one namespace sees no point, node, pod or address of another tenant, whatever the agents
+// report. Of nodes that were not observed, the asker only learns that there are some. The control: an asker who may ask about
+// everything sees them.
 func TestOthersPointsAreNotTold(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// explainTo is an explanation for somebody who may ask about some namespaces.
+// explainTo explains for an asker who may ask about some namespaces.
 func explainTo(w *inspected.World, held snapshot.Held, q question.Question, own ...string) (Explanation, error) {
 	limits, err := visibility.Of(held, q, func(namespace string) (bool, error) { return slices.Contains(own, namespace), nil })
 	if err != nil {
@@ -80,7 +80,7 @@ func TestOthersAreNotTold(t *testing.T) {
 	}
 }
 
-// namesOthers are the keys in an explanation of what is in others' namespaces.
+// namesOthers returns the other namespaces' objects that an explanation names.
 func namesOthers(w *inspected.World, e Explanation, own string) (out []string) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -95,7 +95,7 @@ func namesOthers(w *inspected.World, e Explanation, own string) (out []string) {
 	return out
 }
 
-// TestWhatIsNotThereIsAsWhatIsNotHis: nobody finds out by asking whether something of somebody else's exists.
+// TestWhatIsNotThereIsAsWhatIsNotHis: an asker cannot find out whether another tenant's object exists.
 func TestWhatIsNotThereIsAsWhatIsNotHis(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
@@ -128,7 +128,7 @@ func TestWhatIsNotThereIsAsWhatIsNotHis(t *testing.T) {
 			t.Errorf("%s:\n%s\n%s:\n%s", c.there, a, c.not, b)
 		}
 	}
-	// The control: who may, is told.
+	// The control: an asker with the right gets the details.
 	if text := tell("blue/client names.green.svc tcp 53", "blue"); strings.Contains(text, "Service green/names") {
 		t.Error(text)
 	}
@@ -174,7 +174,7 @@ func TestQuestionsThatAreNotHis(t *testing.T) {
 	}
 }
 
-// TestALabelIsMissing: of a policy that isolates, the label is named without which the sender is not let in.
+// TestALabelIsMissing: when a policy isolates the target, the answer names the label that the sender lacks.
 func TestALabelIsMissing(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)

@@ -64,7 +64,7 @@ func TestWhoseAddressesOfFlowsAre(t *testing.T) {
 	if own("red", "web-1") != own("blue", "web-1") {
 		t.Fatal("this test shows nothing: addresses differ")
 	}
-	// An address that blue alone has given.
+	// An address that only blue has allocated.
 	lone := w.Objects.Pods[model.PodKey{Namespace: "blue", Name: "web-2"}]
 	lone.Assigned[0].Addresses[0] = netip.MustParsePrefix("10.0.0.200/24")
 	all, now := Sight{}, time.Unix(1000, 0)

@@ -26,7 +26,7 @@ type connectBounds struct {
 	lasts, again time.Duration
 }
 
-// crowd bounds how many there are. Only operators have the right.
+// crowd makes the limiter of the connections. Only operators have the right.
 func (b connectBounds) crowd(what string) *turns.Turns {
 	return turns.New(what, turns.Bounds{Every: b.every, Each: b.each})
 }
@@ -189,7 +189,7 @@ func (h *handler) whileAllowed(ctx context.Context, wanted ask, again time.Durat
 	return ctx
 }
 
-// Databases names both for Config.
+// Databases maps the names of both databases to their Askers, for Config.
 func Databases(northbound, southbound ovsdb.Asker) map[string]ovsdb.Asker {
 	return map[string]ovsdb.Asker{api.DatabaseNorthbound: northbound, api.DatabaseSouthbound: southbound}
 }

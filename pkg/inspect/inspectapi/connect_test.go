@@ -24,7 +24,7 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// database is a server of a database that says that it leads, and of each request what its method was.
+// database is a fake database server. It says that it leads, and answers each request with its method.
 func database(t *testing.T, leads *atomic.Bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db.sock")
@@ -109,7 +109,7 @@ type trip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// says sends a request, and gives the answer.
+// says sends a request and returns the answer.
 func says(t *testing.T, conn net.Conn, request string) string {
 	t.Helper()
 	defer wait.Limit(conn, wait.Patience)()
@@ -128,7 +128,7 @@ const (
 	inserts = `{"id":1,"method":"transact","params":["OVN_Northbound",{"op":"insert","table":"ACL","row":{}}]}`
 )
 
-// TestWhoIsConnected: RBAC decides before anything else, with a right of its own for those who write.
+// TestWhoIsConnected: RBAC decides before anything else. Writing needs a right of its own.
 func TestWhoIsConnected(t *testing.T) {
 	t.Parallel()
 	w := newTunnels(t, defaultBounds())
@@ -175,7 +175,7 @@ func TestWhoIsConnected(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: in number, for all and for each user; who goes makes room.
+// TestConnectionsAreBounded: the number of connections is bounded, for all users and for each. A closed connection makes room.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	bounds := defaultBounds()
@@ -198,7 +198,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	wait.Until(t, wait.Patience, "room for another", func() bool { _, err := w.dial(t, "checker", "northbound", false); return err == nil })
 }
 
-// TestConnectionsEnd: when the right has gone, when they are old, and with the controller; nobody is connected where nobody leads.
+// TestConnectionsEnd: a connection ends when its user loses the right, when it is too old, and with the controller. Without a leader
+// there is no connection.
 func TestConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	ends := func(t *testing.T, conn net.Conn) {

@@ -26,7 +26,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// databases: OVN's programs and our checks reach the databases by way of the API server, and RBAC decides who reads and who writes.
+// databases checks that OVN's programs and our checks reach the databases through the API server, and that RBAC decides who may read
+// and who may write.
 func (l *lab) databases(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	admin, checker, jo := l.server.Kubeconfig(), l.kubeconfigOf("checker"), l.kubeconfigOf("jo")
@@ -49,7 +50,7 @@ func (l *lab) databases(t *testing.T) {
 	tells(checker, 0, []string{"nbctl", "show"}, "acme/front", "port acme/web")
 	tells(checker, 0, []string{"nbctl", "--columns=name", "list", "Logical_Router", "acme"}, "name : acme")
 	tells(checker, 0, []string{"sbctl", "--bare", "--columns=logical_port", "find", "Port_Binding", "logical_port=acme/web"}, "acme/web")
-	// A program's own status.
+	// The exit status of the program is passed on.
 	tells(checker, 1, []string{"nbctl", "nothing"}, "unknown command")
 
 	// Who reads does not write, and is told what is refused. The control: with the right, and asked for, it is done.
@@ -68,7 +69,7 @@ func (l *lab) databases(t *testing.T) {
 	}
 	tells(admin, 0, []string{"nbctl", "--write", "ls-del", stray}, "")
 
-	// A tenant's admin, and whoever may view everything, are connected to nothing.
+	// A tenant's admin, and a user who may view everything, get no connection.
 	l.kubectl("create", "clusterrolebinding", "viewer", "--clusterrole=view", "--user=viewer")
 	for _, kubeconfig := range []string{jo, l.kubeconfigOf("viewer")} {
 		for _, args := range [][]string{{"nbctl", "show"}, {"sbctl", "show"}, {"nbctl", "--write", "show"}} {
@@ -86,10 +87,11 @@ func (l *lab) databases(t *testing.T) {
 	})
 	l.kubectl("delete", "clusterrolebinding", "jo-checks", "viewer")
 
-	// Our own checks, with the rights of who checks alone: pods whose node nobody runs are not bound, which the southbound database says.
+	// Our own checks, with only the rights of the checker. No agent runs on the node, so its pods are not bound in the southbound
+	// database.
 	tells(checker, 1, []string{"check", "--settle", "0s"}, "Pod/acme/web southbound not-bound Port_Binding acme/web",
 		"Network/acme node n1 object-missing routes 10.0.0.0/24 via 169.254.100.1", "rows, 1 node;", "Next: atoll check --repair")
-	// To repair a node is a right of its own.
+	// Repairing a node needs a right of its own.
 	tells(checker, 1, []string{"check", "--settle", "0s", "--repair"}, `not repaired: n1: `,
 		`User "checker" cannot update resource "nodechecks"`, "ClusterRole atoll-repair", "Network/acme node n1 object-missing")
 	if l.mended.Load() {
@@ -123,7 +125,7 @@ func (l *lab) databases(t *testing.T) {
 	})
 }
 
-// neverReads: who asks for much and takes nothing keeps nobody from the database.
+// neverReads checks that a client that sends many requests and reads no answers does not block other clients.
 func (l *lab) neverReads(t *testing.T) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", l.kubeconfigOf("checker"))
 	l.must(err)

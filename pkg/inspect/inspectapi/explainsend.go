@@ -151,7 +151,7 @@ func (p *prover) send(
 		Protocol: sending.Ping.Protocol, Mark: mark, Targets: len(s.Targets), Ports: s.Ports,
 		Time: beginTime + replyTime + drainTime + time.Second,
 	}}
-	// Agents that watch end with it.
+	// When observing ends, the agents stop watching.
 	observing, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -177,7 +177,7 @@ func (p *prover) send(
 			w.fail(fmt.Sprintf("its agent has not begun to watch within %s", beginTime))
 		}
 	}
-	// An agent that does not know what a mark is, would send without one.
+	// An old agent that does not know marks would send the packet without one.
 	if problem := all[0].observed().Problem; problem != "" {
 		return nil, nil, fmt.Errorf("nothing was sent: node %s does not watch: %s", s.From.Node, problem)
 	}

@@ -25,7 +25,7 @@ import (
 type sends struct {
 	mu    sync.Mutex
 	asked int
-	// limited: the last who asked may not ask about everything.
+	// limited: the last asker may not ask about everything.
 	limited bool
 	unsent  string
 	judged  []explain.Observed
@@ -121,7 +121,8 @@ func proving(t *testing.T) (*world, *sends, *nodesAgents) {
 
 const sendQuestion = `{"spec":{"from":"acme/web","to":"10.0.0.9","protocol":"tcp","port":80,"send":true}}`
 
-// TestWhoMaySend: a packet is sent for who may ask, and may ping from the pod; for nobody else anything is looked up or sent.
+// TestWhoMaySend: a packet is sent only for a user who may ask, and may ping from the pod. For any other user nothing is looked up
+// or sent.
 func TestWhoMaySend(t *testing.T) {
 	t.Parallel()
 	w, s, a := proving(t)
@@ -173,8 +174,8 @@ func TestWhoMaySend(t *testing.T) {
 	}
 }
 
-// TestSendsWithoutAgents: nothing is sent where the sender's node does not watch, which an older agent cannot; where another one
-// does not, it is sent, and said.
+// TestSendsWithoutAgents: nothing is sent if the sender's node does not watch; an older agent cannot. If another node does not
+// watch, the packet is sent, and the answer says so.
 func TestSendsWithoutAgents(t *testing.T) {
 	t.Parallel()
 	w, s, a := proving(t)
@@ -196,7 +197,7 @@ func TestSendsWithoutAgents(t *testing.T) {
 	}
 }
 
-// TestSilentAgentsAreSaid: what an agent has not told by the end is not taken for nothing.
+// TestSilentAgentsAreSaid: the answer says which agents reported nothing in time. It does not conclude that they saw nothing.
 func TestSilentAgentsAreSaid(t *testing.T) {
 	t.Parallel()
 	_, _, a := proving(t)

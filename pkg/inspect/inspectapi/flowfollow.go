@@ -157,7 +157,7 @@ func (s *following) ask(ctx context.Context) {
 				// The node repeats flows of the gap; told drops those that were already written.
 				q.Flows.Since, q.Flows.Again = time.Nanosecond, min(nodeapi.MaxAgain, time.Since(s.began)+again)
 				if err == nil && time.Since(asked) > s.bounds.beat {
-					continue // It has lasted as long as one may there.
+					continue // The agent ends a long request on purpose.
 				}
 				if err == nil {
 					err = errors.New("it has ended")

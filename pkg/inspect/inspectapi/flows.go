@@ -39,18 +39,18 @@ func FlowAgentsBy(dir string) FlowAgents {
 
 // flowBounds bound answers about flows.
 type flowBounds struct {
-	// gather is how long nodes have to tell what they keep, and atOnce how many are asked at the same time.
+	// gather bounds the time in which nodes send what they keep. atOnce bounds the nodes asked at the same time.
 	gather time.Duration
 	atOnce int
-	// told is how many flows of those that are kept an answer has.
+	// told bounds the kept flows in an answer.
 	told int
-	// second is how long flows that are followed wait for earlier ones of other nodes, and batch how many do. beat is how often
-	// somebody who follows is told that all is well.
+	// second is how long followed flows wait for earlier ones of other nodes; batch bounds how many wait. beat is the interval of the
+	// signs of life to a follower.
 	second, beat time.Duration
 	batch        int
-	// again is how often it is asked whether who follows still may, and of whom.
+	// again is how often a follower's rights are checked anew, and its plan is renewed.
 	again time.Duration
-	// lasts is how long somebody follows, who goes on by asking again.
+	// lasts bounds a request that follows. The follower continues with a new request.
 	lasts time.Duration
 }
 
@@ -61,13 +61,14 @@ func defaultFlowBounds() flowBounds {
 	}
 }
 
-// flower tells of flows.
+// flower serves flows.
 type flower struct {
 	*handler
 	plans  FlowPlans
 	agents FlowAgents
 	bounds flowBounds
-	// followers bound who follows, for minutes, and crowd who asks once: whose Tenant follows as often as it may asks as before.
+	// followers limits requests that follow, which last for minutes. crowd limits the others: a Tenant that uses all of its followers
+	// can still ask.
 	followers, crowd *turns.Turns
 }
 
@@ -111,7 +112,7 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	control := http.NewResponseController(w)
-	// Who asked has said all. What follows takes longer than reading may.
+	// The request has been read. Its answer may take longer than the read timeout.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		f.fail(w, err)
 		return
@@ -133,7 +134,7 @@ func (f *flower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// flowProblem is what a user is told.
+// flowProblem converts an error to the one that the user sees.
 func flowProblem(err error) error {
 	if off, ok := errors.AsType[*flows.OffError](err); ok {
 		return apierrors.NewConflict(groupResource(api.ResourceFlows), "", errors.New(off.Error()))
@@ -195,7 +196,7 @@ func (f *flower) admit(ctx context.Context, who access.User, r *http.Request) (q
 	return q, sight, err
 }
 
-// sight is whom somebody sees who may not see all.
+// sight returns what a user may see who may not see everything.
 func (f *flower) sight(ctx context.Context, who access.User) flows.Sight {
 	return flows.Sight{
 		Network: func(name string) (bool, error) {
@@ -207,7 +208,7 @@ func (f *flower) sight(ctx context.Context, who access.User) flows.Sight {
 	}
 }
 
-// must is an error unless somebody may do something.
+// must returns an error unless the user has the right.
 func (f *flower) must(ctx context.Context, who access.User, what attributes) error {
 	allowed, err := f.allows(ctx, who, what)
 	if err == nil && !allowed {
@@ -284,7 +285,7 @@ func readFlowTime(query url.Values, q *flows.Question) error {
 		return apierrors.NewBadRequest("who follows what comes does not end in the past")
 	}
 	if q.Follow && q.Since == 0 {
-		// What comes from now on, and nothing before.
+		// Only flows from now on.
 		q.Since = time.Nanosecond
 	}
 	return nil
@@ -293,7 +294,7 @@ func readFlowTime(query url.Values, q *flows.Question) error {
 // maxNamed bounds how many Networks and namespaces a question names.
 const maxNamed = 64
 
-// asks is what an agent is asked.
+// asks returns the question for an agent.
 func asks(asked request, plan *flows.Plan, limit int) nodeapi.FlowsQuestion {
 	q := nodeapi.FlowsQuestion{
 		User: asked.who.Name, Account: asked.share, All: plan.Question.Networks == nil && plan.Question.Namespaces == nil, Flows: plan.Question,
@@ -302,5 +303,5 @@ func asks(asked request, plan *flows.Plan, limit int) nodeapi.FlowsQuestion {
 	return q
 }
 
-// refused reports whether an error is that somebody may not.
+// refused reports whether an error says that the user lacks a right.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) }

@@ -44,7 +44,7 @@ func (l *lab) flows(admin string) {
 	says(admin, 2, missing, "flows", "umbrella")
 	says(jo, 2, `cannot get resource "flows"`, "flows", "umbrella")
 
-	// The API server hands on each line as it comes.
+	// The API server forwards each line as it arrives.
 	read, write := io.Pipe()
 	cmd := cli.Command("atoll")
 	cmd.SetArgs([]string{"drops", "acme", "--follow", "--kubeconfig", jo})

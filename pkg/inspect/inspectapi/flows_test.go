@@ -36,13 +36,13 @@ type flowWorld struct {
 	settings config.Settings
 
 	mu sync.Mutex
-	// kept is what an agent has; leaky agents tell of everything, whatever they are asked. down are those that do not answer.
+	// kept are the flows of each agent. leaky agents send all flows, whatever they are asked. down are agents that do not answer.
 	kept  map[string][]model.Flow
 	leaky bool
 	down  map[string]error
-	// comes is what an agent tells of who follows.
+	// comes are new flows that an agent sends to followers.
 	comes chan model.Flow
-	// again is what an agent tells of before, of who goes on.
+	// again are earlier flows that an agent repeats for a follower that continues.
 	again []model.Flow
 	asked []nodeapi.FlowsQuestion
 }
@@ -236,7 +236,7 @@ func TestWhoIsToldOfFlows(t *testing.T) {
 	}
 }
 
-// TestOthersOfTheSameName: of a Network or a namespace that was made anew nobody is told what was before.
+// TestOthersOfTheSameName: for a Network or a namespace that was deleted and created anew, no user sees earlier flows.
 func TestOthersOfTheSameName(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)
@@ -250,8 +250,8 @@ func TestOthersOfTheSameName(t *testing.T) {
 
 func second(_ int, text string) string { return text }
 
-// TestWhatIsMissingIsSaid: a node that does not answer is named to who sees its pods, and counted for others; what is too much is
-// said, and the newest is told; nothing is sampled is an answer of its own.
+// TestWhatIsMissingIsSaid: a node that does not answer is named to users who see its pods, and only counted for others. If there are
+// too many flows, the answer says so and has the newest. There is an own answer for "nothing is sampled".
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)
@@ -310,7 +310,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// follow begins to follow, and gives a function that waits for a line.
+// follow starts to follow, and returns a function that waits for a line.
 func (w *flowWorld) follow(t *testing.T, user, network string) (next func(func(api.FlowLine) bool) api.FlowLine, lines *bufio.Scanner) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -404,8 +404,8 @@ func TestFollowersAreToldOfNodes(t *testing.T) {
 	}
 }
 
-// TestFollowersAreRenewed: who has followed as long as one may is told to ask again, and hears again from agents what was told
-// meanwhile. Where an agent ends first, who follows does not notice: what it tells again is told once.
+// TestFollowersAreRenewed: after the longest time, a follower is told to ask again, and then gets the flows of the gap from the
+// agents. If an agent ends first, the follower does not notice: flows that the agent repeats arrive once.
 func TestFollowersAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := newFlowWorld(t)

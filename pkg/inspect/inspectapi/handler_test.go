@@ -31,7 +31,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/question"
 )
 
-// rights say who may what: user, verb, resource, name.
+// rights are the rights of users: user, verb, resource, name.
 func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	r := spec.ResourceAttributes
 	if r.Group == "networking.k8s.io" || r.Group == "policy.networking.k8s.io" {
@@ -74,13 +74,13 @@ func rights(spec authorization.SubjectAccessReviewSpec) bool {
 	return false
 }
 
-// world is a handler behind a server, and by whose certificate the API server comes.
+// world is a handler behind a server, with the certificate of its API server.
 type world struct {
 	*httptest.Server
 	handler *handler
 	answers *answers
 	reviews atomic.Int32
-	// revoked is a user who may do nothing any more. forget has what was said before forgotten.
+	// revoked is a user who lost all rights. forget clears the cache of access reviews.
 	revoked atomic.Pointer[string]
 	forget  func()
 	client  *http.Client
@@ -311,6 +311,7 @@ func TestAnAnswerThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// TestNobodyPosesAsTheAPIServer: the headers that name a user count only with the API server's certificate.
 func TestNobodyPosesAsTheAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -320,7 +321,7 @@ func TestNobodyPosesAsTheAPIServer(t *testing.T) {
 			t.Errorf("%s: %d", what, status)
 		}
 	}
-	// Another name of the right CA.
+	// A certificate of the right CA, with another name.
 	f := &front{names: []string{"somebody-else"}, roots: x509.NewCertPool()}
 	leaf, bundle := frontProxy(t, "front-proxy-client")
 	f.roots.AppendCertsFromPEM([]byte(bundle))

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// networksOfTwo are two tenants' Networks of the same addresses, with pods of a node that nobody runs.
+// networksOfTwo are two tenants' Networks with the same addresses. Their pods are on a node without an agent.
 const networksOfTwo = `
 {apiVersion: v1, kind: Node, metadata: {name: n1}}
 ---
@@ -106,7 +106,7 @@ func TestInspection(t *testing.T) {
 	tells(admin, 1, []string{"status"}, "OVN_Northbound   unix:", "alone", "Node/n1",
 		"3 Networks, 3 pods. Behind: Networks that are not Ready: 0; pods without an address: 1; ports that are not up: 2", "no controller leads")
 
-	// An answer that rests on rows which change, or are not applied, says so.
+	// An answer says so if its rows are changing, or are not applied yet.
 	explain := []string{"explain", "acme/web", "outside", "--port", "80"}
 	settled := func(what string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestInspection(t *testing.T) {
 		"switch umbrella/front: 10.0.0.0/24 via 10.0.0.1, 1 pod on n1 1")
 	tells(admin, 0, []string{"topology", "acme", "-o", "dot"},
 		"digraph atoll {", `"acme" [label="acme\ntenant acme, vpc, Ready\nfront 10.0.0.0/24, 1 pod`)
-	// Somebody puts ports into switches of both.
+	// An intruder adds ports to the switches of both.
 	for switchOf, port := range map[string]string{"acme/front": "ghost", "umbrella/front": "spook"} {
 		_, err := l.central.NBCtl(t.Context(), "lsp-add", switchOf, port, "--", "lsp-set-addresses", port, "0a:58:0a:00:00:63 10.0.0.77")
 		l.must(err)
@@ -265,10 +265,10 @@ func TestInspection(t *testing.T) {
 	})
 }
 
-// squeezed has one space wherever there are some.
+// squeezed replaces each run of spaces by one space.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// directly asks without the API server.
+// directly sends requests past the API server.
 func (l *lab) directly(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()

@@ -39,7 +39,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// controllerUser and inspectUser are what ours run as: with their rights and no others. inspectNode is where inspection says that it runs.
+// controllerUser and inspectUser are the users of our programs, which have no other rights. inspectNode is the node that inspection
+// names as its own.
 const (
 	controllerUser = "system:serviceaccount:atoll-system:atoll-controller"
 	inspectUser    = "system:serviceaccount:atoll-system:atoll-inspect"
@@ -69,7 +70,7 @@ func newLab(t testing.TB, northd bool) *lab {
 	return l
 }
 
-// aggregating is an API server that shows a certificate to those whom it hands requests on to.
+// aggregating returns an API server that presents a front-proxy certificate to aggregated APIs.
 func aggregating(t testing.TB) *apiserver.Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,7 +148,7 @@ func (l *lab) checkNode(_ context.Context, _ snapshot.AgentNode, q nodeapi.Check
 // run has a controller lead, and inspection served beside it, until stop is called.
 func (l *lab) run() {
 	l.t.Helper()
-	// Certificates are given on nodes alone.
+	// Certificates are issued on nodes only.
 	l.apply("{apiVersion: v1, kind: Node, metadata: {name: " + inspectNode + "}}")
 	log := slog.New(slog.NewTextHandler(l.t.Output(), nil))
 	as := l.server.As(controllerUser, "system:serviceaccounts")
@@ -229,7 +230,7 @@ func (l *lab) run() {
 	l.available("True")
 }
 
-// available waits until the API server says that inspection is there, or is not.
+// available waits until the APIService's condition Available has the given status.
 func (l *lab) available(status string) {
 	l.t.Helper()
 	l.eventually("the APIService to be available: "+status, func() error {

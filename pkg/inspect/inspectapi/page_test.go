@@ -119,7 +119,7 @@ func TestAViewerSeesHisPodsFlows(t *testing.T) {
 			f.Minute, f.Last = now.Truncate(time.Minute), now
 			return f
 		}
-		// The other tenant's pod comes to acme's by its face.
+		// The other tenant's pod reaches acme's pod from its face address.
 		across := flow("acme", "drop")
 		across.Source = netip.MustParseAddr("100.64.0.4")
 		w.kept = map[string][]model.Flow{"n1": {flow("acme", "allow"), flow("umbrella", "allow"), across}, "n2": {flow("umbrella", "drop")}}
@@ -130,7 +130,7 @@ func TestAViewerSeesHisPodsFlows(t *testing.T) {
 			user  string
 			edges []string
 			says  string
-			// knows: the other tenant is named.
+			// knows: the page names the other tenant.
 			knows bool
 		}{
 			{"val", []string{others, acme}, "these are the flows of pods in namespace acme", false},
@@ -163,7 +163,7 @@ func TestAViewerSeesHisPodsFlows(t *testing.T) {
 			if !slices.Equal(edges, want) || !strings.Contains(o.Note+o.Why, c.says) {
 				t.Errorf("%s (agents tell everything: %t) sees %q, %s%s; want %q", c.user, leaky, edges, o.Note, o.Why, want)
 			}
-			// The refusal of a namespace is not told either.
+			// The page does not say which namespaces were refused, either.
 			pages := text + get("/graph") + get("/flows") + get("/line?from=pod+acme/db&to=pod+acme/web&verdict=allowed") +
 				get("/line?from=pod+umbrella/db&to=pod+umbrella/web&verdict=allowed")
 			if c.user != "eve" && !strings.Contains(pages, "10.0.0.6") && !strings.Contains(pages, "acme/db") {

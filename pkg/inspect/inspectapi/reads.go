@@ -19,7 +19,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/inspect/trial"
 )
 
-// Reads is the table of what is asked for by GET, in the order in which discovery names it.
+// Reads is the table of the resources that are read by GET, in the order of discovery.
 func Reads(s snapshot.Sources) []Read {
 	return []Read{
 		readOf(resources.Clusters(), s),
@@ -31,13 +31,13 @@ func Reads(s snapshot.Sources) []Read {
 	}
 }
 
-// Read is a row of the table: a resource, and how it is answered once its reader is known to be allowed.
+// Read is a row of the table: a resource, and how it is answered once RBAC has allowed the user to read it.
 type Read struct {
 	discovery meta.APIResource
 	list, get func(h *handler, r request) (any, error)
 }
 
-// objects is a list as the API has it.
+// objects is a list in the form of the API.
 type objects[O any] struct {
 	meta.TypeMeta `json:",inline"`
 	meta.ListMeta `json:"metadata"`
@@ -87,16 +87,16 @@ func readOf[O any](of resources.Resource[O], s snapshot.Sources) Read {
 // Answers are what other questions are answered with. What takes long ends with its context.
 type Answers struct {
 	Reads []Read
-	// Networks are all of them.
+	// Networks returns all Networks.
 	Networks func(ctx context.Context) ([]api.Network, error)
-	// TenantsOf are the Tenants whose admin somebody is, and Tenants say in whose part somebody is counted.
+	// TenantsOf returns the Tenants that a user administers. Tenants says to whose share of a limit a user counts.
 	TenantsOf func(user string, groups []string) (map[string]bool, error)
 	Tenants   func() (snapshot.Tenants, error)
-	// Explain answers a question, as far as about namespaces that who asks may ask about.
+	// Explain answers a question, as far as the user may ask about its namespaces.
 	Explain func(ctx context.Context, spec api.ExplanationSpec, may question.MayAsk) (api.ExplanationStatus, error)
-	// Try says what would change if policies were others. Who may change them in their namespaces has been asked; may is as of Explain.
+	// Try says what changed policies would change. The caller has checked that the user may change them; may is as for Explain.
 	Try func(ctx context.Context, tried trial.Tried, may question.MayAsk, seen *trial.TriedFlows) (api.PolicyTrialStatus, error)
-	// TriedNetworks are those whose flows have to do with it; nil: all.
+	// TriedNetworks returns the Networks whose flows a trial concerns; nil: all.
 	TriedNetworks func(tried trial.Tried) ([]string, error)
 }
 

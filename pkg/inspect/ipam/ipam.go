@@ -42,7 +42,7 @@ func HoldingsOf(h snapshot.Held) Holdings {
 	for key, p := range h.Objects.Pods {
 		for _, a := range p.Assigned {
 			if n := h.Objects.Networks[a.Network]; n == nil || n.UID != a.NetworkUID {
-				continue // It is that of a Network that has gone: see checkGone.
+				continue // The Network is gone: see checkGone.
 			}
 			for _, own := range a.Addresses {
 				out.add(a.Network, Holding{own.Addr(), api.UseSubnet, ledger.Pod(key), a.Subnet, p.Node, p.Created})
@@ -87,7 +87,7 @@ func HoldingsOf(h snapshot.Held) Holdings {
 
 func (all Holdings) add(network string, h Holding) { all[network] = append(all[network], h) }
 
-// ServedBy are the ranges of a Network's subnets that its status says are served.
+// ServedBy returns the subnet ranges that a Network serves according to its status.
 func ServedBy(h snapshot.Held, n *model.Network) []atoll.SubnetStatus {
 	shown, known := h.Status(n.Name, n.UID)
 	if !known {
@@ -133,7 +133,7 @@ func get(h snapshot.Held, name string) (api.IPAM, bool) {
 	return out, true
 }
 
-// ObjectName is a holder's name, with its namespace if it has one.
+// ObjectName returns a holder's name, with its namespace if it has one.
 func ObjectName(o nb.Owner) string {
 	if o.Namespace != "" {
 		return o.Namespace + "/" + o.Name
@@ -175,7 +175,7 @@ func ofNetwork(h snapshot.Held, n *model.Network, all Holdings) api.IPAM {
 	return out
 }
 
-// Prefixes are the ranges of subnets.
+// Prefixes returns the ranges of subnets.
 func Prefixes(subnets []atoll.SubnetStatus) (out []netip.Prefix) {
 	for _, s := range subnets {
 		if p, err := netip.ParsePrefix(s.CIDR); err == nil {
@@ -244,7 +244,7 @@ func withCounts(p api.AddressPool, used, free int64, held []Holding) api.Address
 	return p
 }
 
-// sizeOf is how many addresses a range has, at most alloc.MaxFree.
+// sizeOf returns the number of addresses in a range, at most alloc.MaxFree.
 func sizeOf(cidr netip.Prefix) int64 {
 	if bits := cidr.Addr().BitLen() - cidr.Bits(); bits < 53 {
 		return 1 << bits

@@ -76,7 +76,7 @@ const (
 	Answered       Outcome = "answered"
 	Silent         Outcome = "silent"
 	PartlyAnswered Outcome = "partly"
-	// Untried: nobody could say. Why has the reason.
+	// Untried: the path could not be tried. Why has the reason.
 	Untried Outcome = "untried"
 )
 
@@ -100,16 +100,16 @@ type Path struct {
 const (
 	// maxMatrixPods bounds the pods of all Networks together: 40 of them have 1,560 paths.
 	maxMatrixPods = 40
-	// matrixAtOnce is how many paths are tried at the same time: one user may have so many pings.
+	// matrixAtOnce bounds the paths that are tried at the same time: one user may have so many pings.
 	matrixAtOnce = 4
 	// matrixLooks is how often a path is tried before it is said that it is not as expected.
 	matrixLooks = 3
-	// busyLooks is how often is asked again where others have all pings, or an agent is busy, busyPause the time between.
+	// busyLooks bounds the repeats when other users have all pings, or an agent is busy. busyPause is the time between two.
 	busyLooks = 20
 	busyPause = 250 * time.Millisecond
 )
 
-// Check says what is wrong with it.
+// Check returns an error if the Spec is not valid.
 func (s Spec) Check() error {
 	switch {
 	case s.Tenant != "" && len(s.Networks) > 0:
@@ -175,7 +175,7 @@ type matrixTrial struct {
 	pods map[string]Pod
 }
 
-// tryPaths tries all of them, some at the same time, until one says that nobody answers.
+// tryPaths tries all paths, some at the same time, and stops when the API does not answer at all.
 func (t matrixTrial) tryPaths(ctx context.Context, paths []Path, done func(tried, all int)) error {
 	trying, ctx := errgroup.WithContext(ctx)
 	trying.SetLimit(matrixAtOnce)
@@ -196,7 +196,7 @@ func (t matrixTrial) tryPaths(ctx context.Context, paths []Path, done func(tried
 	return trying.Wait()
 }
 
-// tryPath finds what is expected and what is so. Its error is that nobody answers at all.
+// tryPath finds what is expected and what happens. Its error says that the API does not answer at all.
 func (t matrixTrial) tryPath(ctx context.Context, p *Path) error {
 	for look := range matrixLooks {
 		if look > 0 {
@@ -220,7 +220,7 @@ func (t matrixTrial) tryPath(ctx context.Context, p *Path) error {
 	return nil
 }
 
-// lookAtPath asks once what is expected, and once what is so.
+// lookAtPath asks once what is expected, and tries once what happens.
 func (t matrixTrial) lookAtPath(ctx context.Context, p *Path) error {
 	s := t.spec
 	*p = Path{From: p.From, To: p.To, Expected: Untried, Observed: Untried}
@@ -270,7 +270,7 @@ func (t matrixTrial) arrived(p *Path, reply api.PodPingReply) bool {
 	return from.Network == to.Network && slices.Contains(to.Addresses, reply.Address) && strings.HasPrefix(reply.Why, "refused:")
 }
 
-// silence is an error if it says that nobody answers whatever is asked, and nil if it is about the one path.
+// silence returns the error if it means that the API answers no request at all, and nil if it is about the one path.
 func silence(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -284,7 +284,7 @@ func silence(ctx context.Context, err error) error {
 	return nil
 }
 
-// patiently asks again while others are in the way.
+// patiently asks again while other users' requests are in the way.
 func patiently(ctx context.Context, ask func() error) error {
 	err := ask()
 	for range busyLooks {

@@ -21,7 +21,7 @@ const (
 	maxChanges = 1_000
 )
 
-// Compare says what would change. Its error is that rows cannot be read, or do not decide, or why nobody wants the outcome.
+// Compare says what would change. Its error says that rows cannot be read or do not decide, or is the error of Question.Gone.
 func Compare(q Question) (Outcome, error) {
 	var out Outcome
 	if q.Gone == nil {
@@ -91,7 +91,7 @@ func (s *scope) rank(k *kin) int {
 	return 1
 }
 
-// side is how it is, or would be.
+// side is the state before the policies change, or after.
 type side struct {
 	db       *trace.Database
 	policies map[model.PolicyKey]*model.Policy
@@ -112,7 +112,7 @@ type comparison struct {
 // pair is two groups, of which the first begins.
 type pair struct{ from, to *Group }
 
-// end is a pod at one end of a packet; pod is nil for anybody else.
+// end is one end of a packet; pod is nil if it is no pod.
 type end struct {
 	kin *kin
 	pod *model.Pod

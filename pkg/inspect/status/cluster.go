@@ -48,7 +48,7 @@ func Cluster(ctx context.Context, s snapshot.Sources) (api.Cluster, error) {
 	return statusOfCluster(held, f), nil
 }
 
-// readObjects asks the API server for what nobody holds.
+// readObjects reads from the API server the objects that no cache holds.
 func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interface) {
 	f.lease, f.leaseError = client.CoordinationV1().Leases(namespace).Get(ctx, leaseName, meta.GetOptions{})
 	if f.leaseError != nil {
@@ -69,7 +69,7 @@ func (f *clusterFacts) readObjects(ctx context.Context, client kubernetes.Interf
 		f.daemons = daemons.Items
 	}
 	f.authorities, f.authorityError = authorityEnds(ctx, client)
-	// Those of the API server's cache are new enough, and cost it little.
+	// The API server's cache is new enough, and reading it is cheap.
 	nodes, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		f.nodeError = err

@@ -126,7 +126,7 @@ func TestWhichFlowsAPolicyWouldHaveStopped(t *testing.T) {
 			t.Errorf("%s: two that are the same are told as %+v", name, got.Changes[0])
 		}
 	}
-	// Where nobody isolates pods yet, nothing was seen at them.
+	// No policy isolates the pods yet, so no flows were sampled at them.
 	if got := tryFlows(w, closed("red"), nil); got.Unsampled != 5 || got.Seen != 0 {
 		t.Errorf("of pods without policies it tells %+v", got)
 	}

@@ -24,7 +24,7 @@ import (
 // maxTried bounds how many policies are tried together.
 const maxTried = 100
 
-// Tried are policies that would be others; nil: it would be gone.
+// Tried are the policies that would change. A nil policy would be deleted.
 type Tried map[model.PolicyKey]*model.Policy
 
 // Parse reads a question about policies as it is posted.
@@ -114,7 +114,7 @@ func Answer(ctx context.Context, s snapshot.Sources, tried Tried, may question.M
 	return out, nil
 }
 
-// lookTried finds whose pods somebody may be told of who asks what would change.
+// lookTried returns the limits for an asker who tries policies. An asker with limits may not try cluster-wide policies.
 func lookTried(held snapshot.Held, tried Tried, may question.MayAsk) (*visibility.Limits, error) {
 	var namespaces []string
 	for key := range tried {
@@ -128,7 +128,7 @@ func lookTried(held snapshot.Held, tried Tried, may question.MayAsk) (*visibilit
 	return visibility.OfNamespaces(held, namespaces, may)
 }
 
-// trialStatus is an outcome as the API has it. What names somebody else's things is left out.
+// trialStatus converts an outcome to its API type. It leaves out what names other tenants' objects.
 func trialStatus(
 	o policytrial.Outcome, tried Tried, sources string, limits *visibility.Limits,
 ) (api.PolicyTrialStatus, func(policytrial.Verdict) api.TrialVerdict) {
@@ -171,7 +171,7 @@ func trialStatus(
 		})
 	}
 	if limits != nil && o.Cut != "" {
-		// How many groups others have, is theirs.
+		// The number of other tenants' groups is secret.
 		out.Cut = "it would be too much: not all was compared"
 	}
 	out.Verdict = trialVerdict(o)
@@ -197,7 +197,7 @@ func trialVerdict(o policytrial.Outcome) string {
 	return text
 }
 
-// decider is what decides, in words.
+// decider describes what decides, in words.
 func decider(d policytrial.Decider) string {
 	switch {
 	case len(d.Isolating) > 0:
@@ -215,14 +215,14 @@ func decider(d policytrial.Decider) string {
 // maxMembers bounds the names of one end.
 const maxMembers = 100
 
-// noise are the keys of labels that say nothing of what a pod is for.
+// noise are the label keys that do not say what a pod is for.
 func noise(key string) bool {
 	return key == "pod-template-hash" || key == "controller-revision-hash" || key == "pod-template-generation" ||
 		strings.HasPrefix(key, "statefulset.kubernetes.io/") ||
 		strings.HasPrefix(key, "apps.kubernetes.io/") || strings.HasPrefix(key, "batch.kubernetes.io/")
 }
 
-// trialEnd is a group as the API has it: of pods those that who asks may be told of.
+// trialEnd converts a group to its API type, with only those pods that the asker may see.
 func trialEnd(g *policytrial.Group, limits *visibility.Limits) api.TrialEnd {
 	out := api.TrialEnd{Kind: string(g.Kind), Network: g.Network}
 	members := func(names []string) string {

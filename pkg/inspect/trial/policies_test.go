@@ -16,7 +16,7 @@ import (
 	"github.com/atoll-net/atoll/test/inspected"
 )
 
-// tryIn tries policies in a world, for somebody who may ask about some namespaces; nil: about all.
+// tryIn tries policies in a world, for an asker who may ask about some namespaces; nil: about all.
 func tryIn(w *inspected.World, tried Tried, own []string) (api.PolicyTrialStatus, error) {
 	var may question.MayAsk
 	if own != nil {
@@ -58,7 +58,7 @@ func TestNothingOfOthersIsTried(t *testing.T) {
 			t.Errorf("%s is told of %v", own, named)
 		}
 		leaks += len(trialNames(w, all, own))
-		// The same answer where others have no pods.
+		// The answer is the same when others have no pods.
 		alone := inspected.TownWorld(t)
 		for key := range alone.Objects.Pods {
 			if key.Namespace != own && key.Namespace != "kube-system" {
@@ -87,7 +87,7 @@ func textOf(t testing.TB, s api.PolicyTrialStatus) string {
 	return string(text)
 }
 
-// trialNames are the namespaces of others that an answer names.
+// trialNames returns the other namespaces that an answer names.
 func trialNames(w *inspected.World, s api.PolicyTrialStatus, own string) (out []string) {
 	text := textOf(w.T, s)
 	for name := range w.Objects.Namespaces {
@@ -98,7 +98,7 @@ func trialNames(w *inspected.World, s api.PolicyTrialStatus, own string) (out []
 	return out
 }
 
-// TestWhatATrialSays: in words what changes, and by what; and what is refused.
+// TestWhatATrialSays: the answer says what changes, and why. Some questions are refused.
 func TestWhatATrialSays(t *testing.T) {
 	t.Parallel()
 	w := inspected.TownWorld(t)
