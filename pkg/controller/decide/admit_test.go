@@ -31,7 +31,7 @@ func attackWorld() *world {
 	return w
 }
 
-// ways are those by which a tenant names a Network in his pod.
+// ways returns pods that name a Network in each possible way.
 func ways(ns, name, network string) []model.Pod {
 	return []model.Pod{
 		pod(ns, name+"-by-label", network),
@@ -113,9 +113,9 @@ func TestANamespaceThatGetsANetworkLeavesTheDefaultOne(t *testing.T) {
 	}
 }
 
-// TestOneMessageForNetworksThatAreNotThereAndThatAreClosed: what a stranger is told of a Network that exists and of one that
-// does not is the same but for the name that he wrote, while his node waits for its faces, too; and it stays the same when
-// the Network comes, changes and goes.
+// TestOneMessageForNetworksThatAreNotThereAndThatAreClosed: a user without access gets the same message for a Network that exists
+// and for one that does not, except for the name in it. This also holds while the node waits for its faces. The message does not
+// change when the Network is created, changed or deleted.
 func TestOneMessageForNetworksThatAreNotThereAndThatAreClosed(t *testing.T) {
 	for _, settings := range []struct {
 		what string

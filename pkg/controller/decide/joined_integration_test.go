@@ -60,7 +60,7 @@ func (g *jointStage) at(network string) (out [2]string) {
 	return out
 }
 
-// until waits until somebody's server is answered as he is to be.
+// until waits until the server of Network from gets the wanted answer.
 func (g *jointStage) until(from string, at, want string) {
 	g.t.Helper()
 	eventually(g.t, want, func() string {

@@ -11,8 +11,8 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// Whoever is to answer a Network's questions for names, a question goes to him or is refused: it does not leave by the porthole, where the
-// cluster's own DNS would be reached with infraAccess direct. With nodes that answer it does, and so it does without the rows that refuse.
+// A Network's DNS questions reach its name servers or are refused, whichever answers them. They never leave by the porthole, where
+// infraAccess direct would let them reach the cluster's own DNS. They do leave when nodes answer, or without the rows that refuse.
 func TestQuestionsForNamesWithPackets(t *testing.T) {
 	s := newStage(t)
 	client, server := s.pod("r", "client"), s.pod("r", "server")

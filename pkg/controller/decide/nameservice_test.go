@@ -158,7 +158,7 @@ func TestNobodyElseIsAskedForNames(t *testing.T) {
 		t.Errorf("whether there is a Service tells %q from %q", there, not)
 	}
 
-	// A pod of green's behind red's Service, for somebody who reaches red alone; and for him who reaches both.
+	// A pod of green is behind red's Service. The first asker reaches only red, the second reaches both.
 	w = askedWorld(t)
 	green := network("green", "front", "10.2.0.0/24")
 	green.Allowed = &match.Selector{}
@@ -198,7 +198,8 @@ func TestRulesMeanAProvidersNameServers(t *testing.T) {
 	expect("without a way there again")
 }
 
-// TestAnsweredByOthersIsSaid: who asks another tenant's pods for names is soft for it, and who asks his own Network's is not.
+// TestAnsweredByOthersIsSaid: a Network is soft when another Network's pods answer its names, and its Tenant is soft when these pods
+// are another tenant's. A Network whose own pods answer stays hard.
 func TestAnsweredByOthersIsSaid(t *testing.T) {
 	w := isolatedWorld()
 	w.setNamespace("red", map[string]string{model.LabelNetwork: "red"})

@@ -12,9 +12,8 @@ import (
 	"github.com/atoll-net/atoll/test/ovn"
 )
 
-// peerStage is a stage with a third Network, green of namespace g, and with somebody in the porthole of blue who answers for every face
-// of the node, and somebody in that of red who has them all: what arrives at the one has left blue, and what the other sends comes
-// from whom he likes.
+// peerStage is a stage with a third Network, green, whose namespace is g. A guest in the porthole of blue answers for every face of
+// the node: what arrives there has left blue. A guest in the porthole of red has all faces, too, and sends from any of them.
 type peerStage struct {
 	*faceStage
 	red *ovn.Guest

@@ -330,7 +330,7 @@ func TestAProviderThatGoesWhenANodeMoves(t *testing.T) {
 	}
 }
 
-// Those that are joined to a Network are led to its pods' own addresses; who has endpoints himself to both, by rows of his own.
+// A Service leads joined consumers to its pods' own addresses. A joined Network with endpoints of its own gets its own rows for both.
 func TestWhatIsOfferedToJoined(t *testing.T) {
 	w, p, _ := servedWorld(t)
 	w.setNetwork(network("blue", "front", "10.9.0.0/24"))

@@ -70,7 +70,7 @@ func TestQuotaOfServices(t *testing.T) {
 	}
 	want := []model.Problem{{
 		Reason:  model.ReasonQuotaExceeded,
-		Message: `it is not served: Tenant "acme" may have 2 (spec.quotas.services), and the older come before the younger; delete an older one of his services, or ask for a higher quota`,
+		Message: `it is not served: Tenant "acme" may have 2 (spec.quotas.services), and the older come before the younger; delete an older one of their services, or ask for a higher quota`,
 	}}
 	if diff := cmp.Diff(want, w.eventsOf("service shop/a")); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)

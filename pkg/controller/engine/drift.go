@@ -37,8 +37,8 @@ func (d *drift) due(now time.Time) (time.Duration, bool) {
 	return max(d.deadline.Sub(now), 0), len(d.members) > 0
 }
 
-// await has an owner looked at again when a row is there. Owners that have gone meanwhile are left out whenever
-// the set has doubled, as lives tells.
+// await registers an owner that is to be compared again when a row exists. Whenever the set has doubled, it drops owners for which
+// lives is false.
 func (d *drift) await(ref nb.Ref, owner nb.Owner, lives func(nb.Owner) bool) {
 	set := d.waiting[ref]
 	if set == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// quotas know, of each tenant, the pods of his namespaces that hold an address, and those that hold none and are refused.
+// quotas holds the pods of each tenant's namespaces: those that hold an address, and those without one that are refused.
 type quotas struct {
 	holding pass.Index[lodging, model.PodKey]
 	refused pass.Index[string, model.PodKey]
@@ -30,7 +30,7 @@ func (s *Stage) HeldBy(tenant string) (n int) {
 // NetworksOf are the Networks in which they hold one, in no order.
 func (s *Stage) NetworksOf(tenant string) iter.Seq[string] { return maps.Keys(s.quotas.inside[tenant]) }
 
-// full reports whether a tenant has as many pods as he may have.
+// full reports whether a tenant has as many pods as its quota allows.
 func (s *Stage) full(tenant string) bool {
 	t := s.Cluster.Tenants[tenant]
 	return t != nil && t.Pods.Full(int64(s.HeldBy(tenant)))
@@ -47,8 +47,8 @@ func (s *Stage) overQuota(ns model.Namespace) *model.Problem {
 		ns.Tenant(), s.Cluster.Tenants[ns.Tenant()].Pods.Hard))
 }
 
-// tally counts a pod after it was decided about; nil: it has gone. When its tenant begins to have as many pods as he may have, or has room
-// again, those are looked at again that are refused.
+// tally updates the counts after a decision about a pod; gone means that the pod was deleted. When the pod's tenant reaches its
+// quota, or has room again, tally queues the tenant's refused pods.
 func (s *Stage) tally(p *pod, gone bool) {
 	tenant, held := "", p.held()
 	holds := !gone && held != nil

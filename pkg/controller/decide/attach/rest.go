@@ -38,7 +38,7 @@ func (s *Stage) rests(n *networks.Network, p *pod, wanted netip.Addr) *model.Pro
 		wanted, n.Name))
 }
 
-// Turn moves time on, and has those pods looked at again whose address has rested.
+// Turn advances the time, and queues the pods whose address is free again after its rest.
 func (s *Stage) Turn(now time.Time) {
 	for _, key := range s.resting.Turn(now) {
 		s.resting.Set(key, time.Time{})

@@ -156,7 +156,7 @@ func (s *Stage) NodeSeen(node string) { s.queue.MarkAll(s.onNode[node]) }
 // GroupsChanged says that a pod is in other port groups.
 func (s *Stage) GroupsChanged(key model.PodKey) { s.ports.Mark(key) }
 
-// networkPlanned has those looked at again that a Network decides about.
+// networkPlanned queues the pods that depend on a Network: those in it, those that fail, and those that named it without access.
 func (s *Stage) networkPlanned(name string) {
 	if b := s.books[name]; b != nil {
 		s.queue.MarkAll(b.Attached)
@@ -176,7 +176,7 @@ func (s *Stage) placesChanged(network string) {
 	}
 }
 
-// addressFreed has pods looked at again that wait for an address which a Service or a Node has had, or a slice has named.
+// addressFreed queues the pods that wait for an address which a Service or a Node had, or a slice named.
 func (s *Stage) addressFreed(a netip.Addr) {
 	for name, waiting := range s.Subnets.Waiting {
 		if n := s.Networks.Get(name); n != nil && n.Layout.Holds(a) {

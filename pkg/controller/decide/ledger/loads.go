@@ -71,7 +71,7 @@ func (l *Loads[K]) Leave(key K) {
 	}
 }
 
-// mark has a tenant looked at who has too much, or has had.
+// mark notes that Settle must judge a tenant again. It skips a tenant that neither is nor was over the bound.
 func (l *Loads[K]) mark(share string) {
 	if l.sums[share] > l.bound || len(l.beyond[share]) > 0 {
 		l.stale[share] = struct{}{}

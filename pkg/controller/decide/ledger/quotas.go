@@ -109,7 +109,7 @@ func (q *Quotas[K]) Leave(key K) {
 	q.Counts.Changed(old.tenant)
 }
 
-// setBound has those looked at again whom another quota concerns: also those that stay beyond it, who are told how much it is.
+// setBound stores a tenant's quota, and marks the objects that it concerns. Objects that stay beyond it get a message with its size.
 func (q *Quotas[K]) setBound(tenant string, now model.Quota) {
 	if q.bounds[tenant] == now {
 		return
@@ -124,7 +124,7 @@ func (q *Quotas[K]) setBound(tenant string, now model.Quota) {
 	}
 }
 
-// within is how many of a tenant's rank are not beyond his quota.
+// within returns how many objects of a tenant's rank are within the tenant's quota.
 func (q *Quotas[K]) within(tenant string, rank []ranked[K]) int {
 	if b := q.bounds[tenant]; b.Full(int64(len(rank))) {
 		return int(b.Hard)
@@ -143,10 +143,10 @@ func (q *Quotas[K]) Beyond(key K) *model.Problem {
 		return nil
 	}
 	return new(model.Problemf(model.ReasonQuotaExceeded,
-		"it is not served: Tenant %q may have %d (spec.quotas.%s), and the older come before the younger; delete an older one of his "+
+		"it is not served: Tenant %q may have %d (spec.quotas.%s), and the older come before the younger; delete an older one of their "+
 			"%s, or ask for a higher quota",
 		r.tenant, q.bounds[r.tenant].Hard, q.resource, q.resource))
 }
 
-// Count is how many a tenant has, those beyond his quota among them.
+// Count returns how many objects a tenant has, including those beyond the tenant's quota.
 func (q *Quotas[K]) Count(tenant string) int { return len(q.ranks[tenant]) }

@@ -85,7 +85,7 @@ func TestQuotas(t *testing.T) {
 	bound(2)()
 	want := model.Problem{
 		Reason:  model.ReasonQuotaExceeded,
-		Message: `it is not served: Tenant "acme" may have 2 (spec.quotas.services), and the older come before the younger; delete an older one of his services, or ask for a higher quota`,
+		Message: `it is not served: Tenant "acme" may have 2 (spec.quotas.services), and the older come before the younger; delete an older one of their services, or ask for a higher quota`,
 	}
 	if diff := cmp.Diff(&want, q.Beyond(key("o"))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

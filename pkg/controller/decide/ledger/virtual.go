@@ -241,7 +241,7 @@ func (v *Virtual) ranges(c *claim) *virtualRanges {
 	return nil
 }
 
-// Free has those looked at again that wait for addresses of a Network.
+// Free notes a Network where addresses became free: Settle decides anew about the claims that wait for one.
 func (v *Virtual) Free(network string) {
 	v.freed[network] = struct{}{}
 	v.Counts.Changed(network)

@@ -31,8 +31,8 @@ func ChooserOf(ns model.Namespace) Chooser {
 	return ByDefault
 }
 
-// NotFound says that a Network is not there for a namespace. Whether it exists is not said: of Networks that do not
-// admit his namespace a tenant learns nothing, and of a name that is near only one that he may use.
+// NotFound returns the problem of a namespace that cannot use a Network. The message does not say whether the Network exists: a
+// tenant learns nothing of Networks that do not admit the namespace. A similar name is suggested only if the namespace may use it.
 func (s *Stage) NotFound(name string, by Chooser, ns *model.Namespace) *model.Problem {
 	refuse := func(format string, args ...any) *model.Problem {
 		return new(model.Problemf(model.ReasonNetworkNotFound, format, args...))

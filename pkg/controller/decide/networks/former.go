@@ -7,7 +7,7 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// noteFormer has a Network's subnets looked at that it does not list any more.
+// noteFormer notes a Network with subnets that are no longer in its spec: closeFormer closes them.
 func (s *Stage) noteFormer(n *Network) {
 	if len(n.Layout.Listed()) < len(n.Layout.Subnets) {
 		s.former[n.Name] = struct{}{}

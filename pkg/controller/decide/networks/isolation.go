@@ -103,7 +103,7 @@ func (s *Stage) owned(names []string) (out []isolation.Peer) {
 	return out
 }
 
-// tellIsolation tells a Network's owner of a verdict that is not the one that he was told before, by this controller or by an earlier one.
+// tellIsolation sends a Network's owner an Event if the verdict differs from the last one, of this controller or of an earlier one.
 func (s *Stage) tellIsolation(n *Network, now *model.Isolation) {
 	if now == nil {
 		return

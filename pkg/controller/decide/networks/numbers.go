@@ -11,12 +11,12 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/compile"
 )
 
-// numbers are those that Networks' switches and routers ask for (nb.TunnelKey). A tenant's admin names his subnets, and so can
-// choose a number: also that of another Network's switch. Of two that ask for one, ovn-northd gives it to whom it likes and may
-// change the other's, and until all nodes know that, packets of one come to pods of the other.
+// numbers holds the tunnel keys that the switches and routers of Networks request (nb.TunnelKey). A tenant's admin chooses the names
+// of subnets, and so can choose a number, even that of another Network's switch. If two rows request the same number, ovn-northd
+// gives it to either and may change the other's. Until all nodes know that, packets of one Network reach pods of the other.
 //
-// So one asks alone: who has the number. That is who has had its subnet for longer, as the statuses of Networks say: an owner who
-// adds a subnet, or names it anew, comes last.
+// So only the holder of a number requests it. The holder is the Network whose status has listed the subnet for the longest time: a
+// Network whose owner adds or renames a subnet comes last.
 type numbers struct {
 	// asked are the rows of each Network, and askers the Networks that ask for a number.
 	asked  map[string][]numbered
@@ -54,7 +54,7 @@ func subnetSince(m *model.Network, subnet string) int64 {
 	return notNoted
 }
 
-// number enters what a Network's rows would ask for now, and has the rows of others looked at that ask for the same, or did.
+// number stores the numbers that a Network's rows would request now, and queues the Networks that request the same or a former one.
 func (s *Stage) number(n *Network) {
 	now, former := n.numbered(), s.numbers.asked[n.Name]
 	if slices.Equal(former, now) {

@@ -12,8 +12,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/ovn/nb"
 )
 
-// takePeers takes in what a Network says of others, and has those looked at about which something else is true now. One that is made anew
-// is another.
+// takePeers stores what a Network says of others, and decides anew about each Network for which something changed. A Network that
+// was deleted and created again counts as another one.
 func (s *Stage) takePeers(n *Network, m *model.Network) {
 	var changed []string
 	if n.Model != nil && m != nil && n.Model.UID != m.UID {

@@ -236,7 +236,7 @@ func (s *Stage) MembersChanged(name string) { s.touch(name) }
 // AddressesChanged says that others have addresses of a Network.
 func (s *Stage) AddressesChanged(name string) { s.unreported.Mark(name) }
 
-// touch has a Network's rows and status looked at.
+// touch queues a Network, so that its rows and its status are compared again.
 func (s *Stage) touch(name string) {
 	s.unrouted.Mark(name)
 	s.unreported.Mark(name)

@@ -125,7 +125,7 @@ func (s *Stage) JudgingChanged(network string) {
 	}
 }
 
-// noteGone has a node looked at that has gone, and whose pods have given faces back.
+// noteGone queues a deleted node whose pods have returned faces.
 func (s *Stage) noteGone(name string) {
 	if s.nodes[name] == nil {
 		s.queue.Mark(name)

@@ -18,13 +18,13 @@ func NewQueue[K comparable](stage Stage) *Queue[K] {
 	return &Queue[K]{stage: stage, keys: map[K]struct{}{}}
 }
 
-// Mark has a key looked at.
+// Mark queues key for the stage's next run.
 func (q *Queue[K]) Mark(key K) {
 	q.check()
 	q.keys[key] = struct{}{}
 }
 
-// MarkAll has the keys of a set looked at.
+// MarkAll queues all keys for the stage's next run.
 func (q *Queue[K]) MarkAll(keys map[K]struct{}) {
 	if len(keys) > 0 {
 		q.check()
@@ -41,7 +41,7 @@ func (q *Queue[K]) check() {
 // Drop takes a key out of the queue.
 func (q *Queue[K]) Drop(key K) { delete(q.keys, key) }
 
-// Take empties the queue and returns what was in it, for the caller until he takes again.
+// Take empties the queue and returns its keys. The caller may use the returned map until the next Take.
 func (q *Queue[K]) Take() map[K]struct{} {
 	keys := q.keys
 	if q.spare == nil {

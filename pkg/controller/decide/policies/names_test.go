@@ -15,8 +15,8 @@ import (
 // told counts how often it is told of a pod.
 type told map[model.PodKey]int
 
-// TestNamesAreCountedTogether: a policy that asks for a thousand names has each pod looked at once. All of its names are counted,
-// and none is when it asks for others.
+// TestNamesAreCountedTogether: a policy that asks for a thousand names queues each pod only once. All of its names are counted. None
+// is counted any more when the policy asks for others.
 func TestNamesAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	const names = 1000

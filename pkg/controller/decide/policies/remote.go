@@ -62,8 +62,8 @@ func (s *Stage) neighboursOf(network string) neighbours {
 	return out
 }
 
-// lookAtNeighbours has the places of those pods looked at that have become peers of a Network's policies, or are not any more. Its policies
-// themselves are compiled anew, as whenever it serves something else.
+// lookAtNeighbours decides anew about the places of pods that became peers of a Network's policies, or stopped being peers. The
+// policies themselves are compiled anew, as always when the Network serves something else.
 func (s *Stage) lookAtNeighbours() {
 	for network := range s.served.Take() {
 		before, now := s.neighbours[network], s.neighboursOf(network)

@@ -119,7 +119,7 @@ func (s *Stage) namespaceChanged(name string) {
 	}
 }
 
-// networkChanged has the Tenants looked at whose Network one is, or was, and the one whose name it has.
+// networkChanged queues the Tenant that owned a Network, the one that owns it now, and the one with the Network's name.
 func (s *Stage) networkChanged(name string) {
 	s.queue.Mark(s.tenantOfNetwork[name])
 	if m := s.Networks.Model(name); m != nil {

@@ -71,8 +71,8 @@ func (s *Stage) dnsReady(own []string) model.Condition {
 		"no Network of the Tenant says that its names are not answered")
 }
 
-// all gathers what Networks say of one thing: that it is not so comes before that nobody knows. Who says nothing of DNS has nothing to say;
-// of being ready, he is not yet.
+// all summarizes one condition of the Tenant's Networks. A Network where it is false outweighs one where it is unknown. A Network
+// without the condition is left out, except for Ready: such a Network is not ready yet.
 func (s *Stage) all(c model.Condition, own []string, kind, reason, message string) model.Condition {
 	var no, unknown []model.Condition
 	for _, name := range own {

@@ -98,7 +98,7 @@ func (v *Stage) networkChanged(name string) {
 	v.urgent = true
 }
 
-// mark has looked at what a namespace sees, or is to see: of all pairs of namespace and Network these are few.
+// mark queues the view of a Network in a namespace, if it is shown there or must be. Of all pairs of both these are few.
 func (v *Stage) mark(namespace, name string) {
 	key := model.ViewKey{Namespace: namespace, Network: name}
 	if _, shown := v.shown[key]; shown || v.networks.Admits(name, v.cluster.Namespaces[namespace]) {
