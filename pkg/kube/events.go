@@ -69,7 +69,7 @@ func shareOf(about model.ObjectRef, p model.Problem) string {
 		share = "tenant/" + about.Tenant
 	}
 	if p.Reason == model.ReasonIsolationHard || p.Reason == model.ReasonIsolationSoft {
-		// By this an operator hears that a tenant has opened his Networks. Nothing else that he does wrong may silence it.
+		// This Event tells an operator that a tenant has opened its Networks. No other problem of the tenant may use up its share.
 		share += "/isolation"
 	}
 	return share

@@ -15,8 +15,8 @@ import (
 	"github.com/atoll-net/atoll/pkg/domain/model"
 )
 
-// TestTenantsDoNotSilenceOthers: what goes wrong in a Tenant's Networks, without an end, keeps no Event from others, and not the
-// one that his isolation has changed. The control is another Network of his.
+// TestTenantsDoNotSilenceOthers: an endless stream of problems in one Tenant's Networks drops no Event of other tenants, nor the
+// Event that this Tenant's isolation has changed. The control is another Network of the same Tenant: it loses Events.
 func TestTenantsDoNotSilenceOthers(t *testing.T) {
 	synctest.Test(t, silenceOthers)
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGatheredKeepsOnlyWhatMatters plays any history: whoever applies all that was taken knows what is there, is
-// told of no key that means nothing to him, and nothing is held that neither is there nor is believed to be.
+// TestGatheredKeepsOnlyWhatMatters plays any history. A reader that applies all that it took knows the current state. It is given no
+// key that means nothing to it. Nothing is stored that neither exists nor is known to the reader.
 func TestGatheredKeepsOnlyWhatMatters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGathered[int](func(a, b *int) bool { return *a == *b })

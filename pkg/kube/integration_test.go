@@ -384,7 +384,7 @@ func TestOneLeadsAtATime(t *testing.T) {
 		t.Errorf("the second ended with %v", err)
 	}
 
-	// Whoever stops by himself gives the lease back, too.
+	// A leader that stops on its own releases the lease, too.
 	if err := Lead(ctx, s.As(user), lead, func(context.Context, string) {}); err != nil {
 		t.Error(err)
 	}

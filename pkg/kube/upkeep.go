@@ -51,8 +51,8 @@ type present[H any] struct {
 	value   H
 }
 
-// want takes over what is wanted where it changes, nil for nothing, and has that looked at. The first call names all that is wanted: what
-// the API server holds beside it is deleted.
+// want stores the wanted objects that changed, nil for none, and queues them. The first call names all that is wanted: any other
+// object at the API server is deleted.
 func (u *upkeep[O, K, W, H]) want(changed map[K]*W) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,7 +72,7 @@ func (u *upkeep[O, K, W, H]) want(changed map[K]*W) {
 	}
 }
 
-// look has one object looked at.
+// look queues one object for comparison.
 func (u *upkeep[O, K, W, H]) look(key K) { u.box.put(key, struct{}{}, 0) }
 
 // step is what has to be done about one object: nothing when idle. One that nobody wants has no name in want.

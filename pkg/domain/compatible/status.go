@@ -18,7 +18,7 @@ func (n *Networks) Statuses(name string) (out []model.CompatibilityStatus, asked
 	}
 	for _, p := range n.peers[name] {
 		if p.problem.Reason == model.ReasonNotUsed {
-			// Who offers himself is told; this one's owner has not asked.
+			// Only the Network that offers learns this: the owner of this one has not asked.
 			continue
 		}
 		out = append(out, model.CompatibilityStatus{
@@ -46,7 +46,7 @@ func (n *Networks) served(provider *model.Network, consumer string) (model.Compa
 	if at, found := findPeer(n.peers[consumer], provider.Name); found {
 		p := n.peers[consumer][at]
 		out.Mode, out.Addresses, out.ServiceAddresses, out.State, out.Problem = p.mode, p.addresses, p.services, p.state, p.toProvider
-		// That somebody asks who is not meant is his matter.
+		// A consumer to which the provider offers nothing appears only in its own status.
 		return out, p.problem.Reason != model.ReasonNotOffered
 	}
 	if n.known[consumer] != nil || !names(provider, consumer) {

@@ -195,7 +195,7 @@ func verdict(findings []finding) model.Isolation {
 	return out
 }
 
-// Changed is what an owner is told whose verdict is another than the one that he was told before; nil when there is nothing to tell.
+// Changed returns the Event for an owner whose verdict differs from the last one reported; nil if there is nothing to report.
 func Changed(before model.Hardness, now *model.Isolation) *model.Problem {
 	switch {
 	case now == nil, before == "", before == now.Overall:

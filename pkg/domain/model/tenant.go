@@ -40,7 +40,7 @@ type Quota struct {
 // Full reports whether one more than used is too many.
 func (q Quota) Full(used int64) bool { return q.Bounded && used >= q.Hard }
 
-// TenantAdmin is somebody who may write a Tenant's Networks, as RBAC names him.
+// TenantAdmin is an RBAC subject that may write a Tenant's Networks.
 type TenantAdmin struct {
 	Kind, Namespace, Name string
 }

@@ -23,8 +23,8 @@ const (
 	MinLife = 10 * time.Minute
 	// authorityLife is how long an authority's certificate is valid.
 	authorityLife = 5 * 365 * 24 * time.Hour
-	// overlap is how long an authority's certificate is published before it signs. Whoever does not read the bundle for so long, since he
-	// is switched off, reads it before he connects again.
+	// overlap is how long an authority's certificate is published before it signs. A program that is switched off for longer reads the
+	// bundle before it connects again.
 	overlap = 24 * time.Hour
 	// skew is how far clocks of machines may differ: certificates are valid from a little before they are made.
 	skew = 5 * time.Minute

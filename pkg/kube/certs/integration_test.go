@@ -169,7 +169,7 @@ func until(t *testing.T, what string, so func() error) {
 // A node's programs get a certificate of their own node, and nobody gets another's: judged by tokens that the API server has given.
 func TestCertificatesAreOfTheirOwnNode(t *testing.T) {
 	a := newAPI(t)
-	// A tenant's admin who may make requests, as the role edit of some clusters lets him.
+	// A tenant's admin may create CertificateSigningRequests, as the role edit permits in some clusters.
 	if _, err := a.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
 		ObjectMeta: meta.ObjectMeta{Name: "asks"}, RoleRef: rbac.RoleRef{
 			APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "atoll-certificate-requester",

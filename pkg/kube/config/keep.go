@@ -24,12 +24,13 @@ const (
 	retryWrite, writeTime = time.Second, 10 * time.Second
 )
 
-// Keep is what the controller that leads does with the object, until ctx ends: it judges each spec, writes what is in force into
-// the status, and calls use with it, first once there is something in force and again whenever that is something else.
+// Keep runs in the controller that leads, until ctx ends. It judges each spec, writes the settings in force into the status, and
+// calls use with them: first when there are settings in force, and again whenever these change.
 //
-// Without an object it makes one, so that kubectl shows what is in force, and the admission policies, which refuse without it,
-// have it. One that nobody ever made gets an empty spec, which the API server fills in: whoever applies one of his own later owns
-// each field that he names. One that is deleted comes back with what is in force: pods run by that.
+// Keep creates the object if it is missing. Then kubectl shows what is in force, and the admission policies, which refuse requests
+// without the object, find it. An object that no user created gets an empty spec, which the API server fills in: a user who
+// applies an AtollConfig later owns each field that it sets. A deleted object is created again with the settings in force, by which
+// pods run.
 func Keep(ctx context.Context, client dynamic.Interface, log *slog.Logger, use func(Settings)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

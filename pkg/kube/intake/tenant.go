@@ -130,7 +130,7 @@ func TenantRole(want model.TenantRole) *rbacv1.ClusterRole {
 			Verbs: []string{"get", "list", "watch", "administer"},
 		},
 	}
-	// Whoever may list what inspection tells of Networks is told of those that he may get.
+	// A user who may list the inspection resources of Networks sees those Networks that RBAC lets the user get.
 	inspected := []string{inspectv1alpha1.GroupName}
 	rules = append(rules, rbacv1.PolicyRule{APIGroups: inspected, Resources: inspectv1alpha1.NetworkResources(), Verbs: []string{"list"}},
 		rbacv1.PolicyRule{APIGroups: inspected, Resources: []string{inspectv1alpha1.ResourceFlows}, Verbs: []string{"list", "watch"}})

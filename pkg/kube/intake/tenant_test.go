@@ -91,9 +91,9 @@ func TestTenantRole(t *testing.T) {
 			t.Errorf("with %d Networks the role has %+v", networks, role.Rules)
 		}
 		for _, rule := range role.Rules {
-			// Inspection lists to him what he may get.
+			// A list of the inspection API contains only what the user may get.
 			lists := cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Verbs, []string{"list"})
-			// And who may list or watch flows, may ask for those that he may get.
+			// The same holds for users who list or watch flows.
 			lists = lists ||
 				cmp.Equal(rule.APIGroups, []string{"inspect.atoll.dev"}) && cmp.Equal(rule.Resources, []string{"flows"}) &&
 					cmp.Equal(rule.Verbs, []string{"list", "watch"})

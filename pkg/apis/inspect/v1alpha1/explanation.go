@@ -71,7 +71,7 @@ type ExplanationSent struct {
 	// There and Back are where the packet and its answer were seen, in the order in which they were.
 	There []ExplanationPoint `json:"there"`
 	Back  []ExplanationPoint `json:"back,omitempty"`
-	// Unobserved are places that nobody has looked at, each with the reason; Hidden: there are places which he is not told of who asks.
+	// Unobserved are the places where nothing was captured, each with the reason. Hidden says that the caller may not see some places.
 	Unobserved []string `json:"unobserved,omitempty"`
 	Hidden     bool     `json:"hidden,omitempty"`
 }

@@ -44,8 +44,8 @@ const (
 type FlowEnd struct {
 	// Address is that in the Network; empty where many came together and none is kept.
 	Address string `json:"address,omitempty"`
-	// Kind and Name are whose it was, as far as that is known and who asks may see him: pods, Services and Gateways are
-	// NAMESPACE/NAME. Both are empty otherwise.
+	// Kind and Name say whose address it was, if that is known and the caller may see the object. The names of pods, Services and
+	// Gateways are NAMESPACE/NAME. Both fields are empty otherwise.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
 	// Network is where a pod, a Gateway or a router is whose name is told, and where the pod was that was judged; it may be another
