@@ -107,7 +107,7 @@ type Agent struct {
 	bindings bindings
 	// nudge asks for a sweep before its time.
 	nudge wake.Signal
-	// told has the node's own report looked at.
+	// told is the signal to compare the node's own report again.
 	told wake.Signal
 	// swept is closed after the first sweep that found pods and database read: then pods can be served. Its
 	// repairs need not all have worked: what cannot be removed does not keep a node from serving, and is tried,

@@ -48,7 +48,7 @@ func (a *Agent) watchReports(ctx context.Context, client dynamic.Interface) erro
 	return nil
 }
 
-// retell has the node's own report looked at.
+// retell sends the agent the signal to compare the node's own report again.
 func (a *Agent) retell(node string) {
 	if node == a.node {
 		a.told.Send()

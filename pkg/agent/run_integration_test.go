@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	// Who scrapes says who he is. (pkg/kube/scrape has the rest.)
+	// A scraper without credentials is refused. (The rest is tested in pkg/kube/scrape.)
 	scraper := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	answer, err := scraper.Get("https://" + config.ScrapeAddress + "/metrics")
 	must(t, err)

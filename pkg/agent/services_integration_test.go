@@ -43,9 +43,9 @@ func (n *node) externally(services map[string]string) {
 	n.tb.Cleanup(func() { n.nft("delete table ip kube-proxy") })
 }
 
-// TestServicesCatchNobodysPackets: a tenant writes addresses into a Service that are not his: those that others dial outside, and
-// others' faces. kube-proxy leads what is for them to his pod, or wherever he says; but not what pods send, nor what is for a
-// pod. Without the chains that keep it from that, it does.
+// TestServicesCatchNobodysPackets: a tenant's Service lists addresses that belong to others: addresses outside the cluster, and the
+// faces of other tenants' pods. kube-proxy redirects their packets to the tenant's pod, or to whatever else the Service names. The
+// node's chains exempt packets that pods send and packets for a pod. Without these chains kube-proxy redirects them, too.
 func TestServicesCatchNobodysPackets(t *testing.T) {
 	n, a, world := portholeNode(t, nil)
 	red, blue := n.addGuest(a, "red", "one", 5, 5), n.addGuest(a, "blue", "one", 5, 6)
@@ -83,7 +83,7 @@ func TestServicesCatchNobodysPackets(t *testing.T) {
 	for _, address := range outer[:4] {
 		wantRefused(t, red.inside, address+":80")
 	}
-	// Without them each is caught, by him whose address the Service has.
+	// Without the chains each packet is redirected to the Service that lists its destination.
 	for _, caught := range []struct {
 		from         func(func() error) error
 		address, not string

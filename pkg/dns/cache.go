@@ -19,7 +19,7 @@ const (
 type cacheKey struct {
 	name string
 	kind uint16
-	// signed: the asker wants signatures (DO); unchecked: he checks them himself (CD).
+	// signed: the asker wants signatures (DO). unchecked: the asker validates them itself (CD).
 	signed, unchecked bool
 }
 

@@ -149,7 +149,7 @@ fd00--5.red.pod.cluster.local. AAAA fd00::5`},
 		{"outside.red.svc.cluster.local.", dns.TypeCNAME, "NOERROR\noutside.red.svc.cluster.local. CNAME www.example.com."},
 		{"a.outside.red.svc.cluster.local.", dns.TypeA, "NXDOMAIN"},
 
-		// Names that say something about the asker himself.
+		// Names that refer to the asker itself.
 		{"localhost.", dns.TypeA, "NOERROR\nlocalhost. A 127.0.0.1"},
 		{"a.localhost.", dns.TypeAAAA, "NOERROR\na.localhost. AAAA ::1"},
 		{"a.invalid.", dns.TypeA, "NXDOMAIN"},

@@ -68,8 +68,8 @@ func (h *history) newest(begins time.Time) map[key]*count {
 	return h.minutes[len(h.minutes)-1].rows
 }
 
-// store keeps the last hour by the key of the datapath of a switch, of which each Network has its own. It is bounded: when it is
-// full, the oldest minutes of those switches go which have most. So a tenant that floods loses what he himself has.
+// store keeps the flows of the last hour by the datapath key of a switch. Each Network has its own switch. The store is bounded:
+// when it is full, the switches with the most rows lose their oldest minutes. So a tenant that floods loses its own rows.
 type store struct {
 	switches map[uint32]*history
 	rows     int

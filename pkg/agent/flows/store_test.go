@@ -50,7 +50,7 @@ func TestConnectionsAreCountedTogether(t *testing.T) {
 	}
 }
 
-// A tenant who floods for an hour, with an address and a port of its own for each packet, takes what he may and from nobody else.
+// A tenant floods for an hour, each packet with a new address and port. It fills its own share and takes nothing from other tenants.
 func TestStoreIsBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -163,7 +163,7 @@ func (s Situation) lost(me Member) Step {
 		return Step{Action: WriteRecord, Record: s.Record.with(me), Reason: "the database file of server " + me.ServerID + " is lost"}
 	}
 	if s.Record.Lost() {
-		// Nobody makes another cluster by himself: a disk that is only not mounted has all that there is.
+		// No member creates a new cluster on its own: a disk that is only not mounted may still hold all data.
 		return Step{
 			Action: Wait, Tell: true, Reason: "every member has lost its database file of cluster " + s.Record.ClusterID +
 				": put one back, or make the databases anew with: atoll ovn rebuild",

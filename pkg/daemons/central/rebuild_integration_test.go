@@ -27,8 +27,8 @@ import (
 // crowdPods are pods beside those that are measured.
 var crowdPods = flag.Int("pods", 0, "pods of 10.0.0.0/24 in Networks of 200, which have ports and are sent nothing")
 
-// TestRebuild: the files of both databases are lost on all members. Nobody makes others by himself; atoll ovn rebuild does, and
-// pods that run feel nothing.
+// TestRebuild: all members lose the files of both databases. No member creates new ones on its own. atoll ovn rebuild does, without
+// an interruption of running pods.
 func TestRebuild(t *testing.T) {
 	w := newWhole(t)
 	w.expiries()
@@ -69,7 +69,7 @@ func TestRebuild(t *testing.T) {
 			w.until(p.name+" says what to do", func() bool { return strings.Contains(p.log(string(kind)), "atoll ovn rebuild") })
 		}
 	}
-	// Nobody makes a cluster by himself.
+	// No member creates a cluster on its own.
 	must(t, near.Wait(3000))
 	for kind, d := range before {
 		if now := w.record(kind); now.ClusterID != d.ClusterID || w.ready(kind, w.members[0])() {

@@ -120,7 +120,7 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 		why)
 }
 
-// upgraded tells the client that from now on he has the socket.
+// upgraded tells the client that the connection is the socket's from now on.
 func upgraded(client net.Conn) error {
 	if err := client.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
 		return fmt.Errorf("answer with an upgrade: %w", err)

@@ -282,7 +282,7 @@ func TestFollowersAreOfShares(t *testing.T) {
 	}
 }
 
-// TestWhoReadsNoFlowsIsCutOff: a follower who takes nothing ends the answer, so that nothing is kept for him.
+// TestWhoReadsNoFlowsIsCutOff: the answer ends when a follower reads nothing, so that the node buffers nothing for it.
 func TestWhoReadsNoFlowsIsCutOff(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

@@ -80,8 +80,8 @@ type handler struct {
 	checks *turns.Turns
 }
 
-// Server is an HTTP server for it, without its TLS. It has no ReadTimeout: when that is over net/http takes the client for gone,
-// also while he is answered.
+// Server returns an HTTP server for h, without TLS. It sets no ReadTimeout: when that expires, net/http treats the client as gone,
+// even while it is being answered.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: dialTime, WriteTimeout: answerTime, IdleTimeout: time.Minute, MaxHeaderBytes: maxQuestion,

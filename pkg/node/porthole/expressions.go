@@ -250,9 +250,9 @@ func ofSocket() words {
 	}
 }
 
-// inTunnel is the bit of a packet's mark by which what the node sends to the bridge is known again when it has been put into a
-// tunnel: inside the kernel the packet stays its sender's, and keeps its mark. Who may mark packets himself (CAP_NET_RAW,
-// CAP_NET_ADMIN) may write them himself, too.
+// inTunnel is a bit of the packet mark. It marks what the node sends to the bridge, so that the packet is recognized again after it
+// was put into a tunnel: inside the kernel the packet still belongs to its sender and keeps its mark. A program that may set marks
+// (CAP_NET_RAW, CAP_NET_ADMIN) may also write such packets directly.
 const inTunnel = 1 << 24
 
 // mark sets it, and leaves the other bits.

@@ -19,7 +19,7 @@ func TestTheFirstThreadStaysWhereItIs(t *testing.T) {
 	must(t, err)
 	k := keeper(t)
 	isFirst := func() bool { return unix.Gettid() == unix.Getpid() }
-	// What somebody starts who then waits goes on where he was: nobody else takes it.
+	// With one processor, a goroutine whose creator then waits runs on the creator's thread: no other thread takes it.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	errNotFirst := errors.New("nothing ran on the first thread")
 	err = errNotFirst

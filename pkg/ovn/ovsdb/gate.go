@@ -40,7 +40,7 @@ var gateReads = []string{"select", "wait", "comment", "abort", "assert"}
 func (g Gate) judge(in gate.Message) (on, answer gate.Message, err error) {
 	id := in["id"]
 	if _, asks := in["method"]; !asks {
-		// An answer: to the server's question whether he is still there.
+		// An answer to the server's echo request, by which it checks that the client is alive.
 		if _, answers := in["result"]; !answers {
 			return nil, nil, gate.ErrNoMessage
 		}
@@ -109,7 +109,7 @@ func notAllowed(why string) map[string]any {
 	return map[string]any{"error": "not allowed", "details": why}
 }
 
-// Join has a client talk to the server as far as he may.
+// Join connects a client to the server. It forwards only the messages that the gate allows.
 func (g Gate) Join(ctx context.Context, client, server net.Conn, b gate.Bounds) (refused int, why error) {
 	return gate.Join(ctx, client, server, gate.Messages(g.judge), &gate.JSON{}, b)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// overheard listens at a socket, hands on what is said there to another one, and has each message looked at that asks for something.
+// overheard listens at a socket and forwards to the server's. It calls look with each message that asks for something.
 func overheard(t *testing.T, server string, look func(said []byte)) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")

@@ -62,8 +62,8 @@ func Dial(ctx context.Context, socket string) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// greet agrees on the version: our greeting says in a bitmap that it is the only one. Who does not speak it says so after his
-// own greeting, instead of answering what comes next. (OpenFlow 1.3.1, 6.3.1.)
+// greet agrees on the version. The bitmap in our greeting offers only one. A switch that does not speak it sends its own greeting
+// and then an error, instead of an answer to the next message. (OpenFlow 1.3.1, 6.3.1.)
 func (c *Conn) greet(ctx context.Context) error {
 	defer c.until(ctx)()
 	bitmap := binary.BigEndian.AppendUint32([]byte{0, 1, 0, 8}, 1<<version)

@@ -16,9 +16,9 @@ import (
 // maxAnswers bounds the refusals that wait until the server's message is over, in bytes.
 const maxAnswers = 256 << 10
 
-// Judge reads what a client says until it ends, and gives it to the server as far as it may go on, or what is said in its place
-// to answers, a whole message with each Write. It counts the refused. Its error is that the client cannot be understood: after
-// that nobody knows where his next message begins.
+// A Judge reads the client's messages until the client ends. It forwards those that are allowed to server, and writes a reply for
+// each other one to answers, one whole message per Write. It returns how many messages it refused. An error means that it cannot
+// parse what the client sends: the start of the next message is unknown then.
 type Judge func(client io.Reader, server, answers io.Writer) (refused int, err error)
 
 // Bounds of a connection.
