@@ -161,7 +161,7 @@ func testLargeSlice(t *testing.T, tenant kubernetes.Interface) {
 	expect(t, err, "")
 }
 
-// testChangedSlice: of a slice that Kubernetes made, a tenant changes what he likes but its addresses.
+// testChangedSlice: in a slice that Kubernetes created, a tenant may change anything but the addresses.
 func testChangedSlice(t *testing.T, admin, tenant kubernetes.Interface, refused string) {
 	_, err := admin.DiscoveryV1().EndpointSlices("eps").Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "made"}, AddressType: discoveryv1.AddressTypeIPv4,

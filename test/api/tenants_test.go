@@ -72,7 +72,7 @@ func tenant(t *testing.T, name, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// testTenantAdmins: a tenant's admin, with the role that the controller keeps for him, writes Networks of his tenant and nothing else.
+// testTenantAdmins: a tenant's admin has the role that the controller keeps. The admin may write the tenant's Networks and no others.
 func testTenantAdmins(t *testing.T, s *apiserver.Server) {
 	admin := clientFor(t, s.RESTConfig())
 	grant(t, admin, "atoll-network-admin", "operators")

@@ -24,8 +24,8 @@ import (
 	"github.com/atoll-net/atoll/test/wait"
 )
 
-// flowsTenant is a Tenant with an admin, his Network and his namespace, all of one name: the same addresses for each. Only web
-// may reach db.
+// flowsTenant is a Tenant with an admin, a Network and a namespace, all of one name. Each such Tenant has the same addresses. Only
+// web may reach db.
 const flowsTenant = `
 apiVersion: atoll.dev/v1alpha1
 kind: Tenant
@@ -46,9 +46,10 @@ spec:
   ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]
 `
 
-// TestFlowsByTheAPI: once sampling is on, a tenant's admin is told by a kubeconfig alone who talks to whom in his Network, what
-// is dropped, and by which policy, and what a policy would have stopped; nothing of another tenant's Network, whose pods have the
-// same addresses and do the same. Once it is off he is told so. In make test-all the page of atoll ui is asked, too.
+// TestFlowsByTheAPI: once sampling is on, a tenant's admin needs only a kubeconfig to learn who talks to whom in the tenant's
+// Network, what is dropped and by which policy, and what a policy would have stopped. The admin learns nothing of another tenant's
+// Network, whose pods have the same addresses and do the same. Once sampling is off, the answer says so. In make test-all the page
+// of atoll ui is asked, too.
 //
 // It runs alone: it changes the cluster's settings.
 func TestFlowsByTheAPI(t *testing.T) {

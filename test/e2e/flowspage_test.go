@@ -21,9 +21,9 @@ type drawnFlows struct {
 	Why   string
 }
 
-// flowsOnThePage: the page of each of some users has what goes between pods of a Network that he may see, with rate, verdict and
-// policy, as edges and in words, and explains it. The page of one of them has nothing of another's Network. send has web and
-// stranger call db in each.
+// flowsOnThePage: each user's page shows the flows between pods of a Network that the user may see, with rate, verdict and policy,
+// as edges and in words, and explains them. The page of one user shows nothing of another user's Network. send makes web and
+// stranger call db in each Network.
 func flowsOnThePage(t *testing.T, send func(), users map[string]string, one, others string) {
 	t.Helper()
 	rate := regexp.MustCompile(`^[0-9.]+/(min|s) (allowed|dropped)\n`)

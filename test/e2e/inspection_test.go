@@ -152,8 +152,8 @@ func inspectAddresses(t *testing.T, admin, ns string, pods []*corev1.Pod) {
 	tells("it is gone once it is mended", 0, check, "0 findings, of 3 addresses in 1 Network.")
 }
 
-// TestTenantInspectsHisOwn: a tenant's admin is told of his Networks and pods, and of others' not even whether they are there;
-// with the right he is.
+// TestTenantInspectsHisOwn: a tenant's admin sees the tenant's Networks and pods, and cannot learn whether others exist. With the
+// right to see them, the admin can.
 func TestTenantInspectsHisOwn(t *testing.T) {
 	t.Parallel()
 	env.applyTenants(t)

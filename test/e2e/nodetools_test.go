@@ -99,7 +99,7 @@ func TestNodeToolsByTheAPI(t *testing.T) {
 	env.nodesAreNotTenants(t, says)
 }
 
-// nodesAreNotTenants: a tenant's admin is not connected to a node; with the role that reads he is, and does not write.
+// nodesAreNotTenants: a tenant's admin gets no connection to a node. With the role that reads, the admin can read and cannot write.
 func (c *suite) nodesAreNotTenants(t *testing.T, says func(ctx context.Context, kubeconfig, want, line string) error) {
 	t.Helper()
 	c.applyTenants(t)

@@ -120,7 +120,7 @@ func TestSendProvesExplanations(t *testing.T) {
 		}
 	}
 
-	// Between Networks, by a face: whoever runs the cluster sees all of it, and the guest what is his.
+	// Between Networks, by a face: the operator sees all of it, and the guest only its own part.
 	face := pods[1].Status.PodIP
 	cluster.Eventually(t, cluster.Patience, "a packet gets to another Network", func(ctx context.Context) error {
 		every, err := env.prove(ctx, env.Box.Kubeconfig(), guest+"/one", face, "--port", "8080")

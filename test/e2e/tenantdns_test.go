@@ -19,9 +19,10 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// TestATenantsNameServers: the example of docs/dns.md. The pods of a tenant's default Network ask name servers that run in his service
-// Network, at the cluster's DNS address, by faces and joined; under policies that admit the cluster's DNS; and nobody when there is no way
-// there. Somebody else's Network that names the same Service asks nobody, whatever its owner writes.
+// TestATenantsNameServers is the example of docs/dns.md. The pods of a tenant's default Network ask name servers that run in the
+// tenant's service Network, at the cluster's DNS address. This works by faces and joined, and under policies that admit the
+// cluster's DNS. Without a way there the questions reach no server. A Network of another owner that names the same Service reaches
+// no server either, whatever that owner writes.
 func TestATenantsNameServers(t *testing.T) {
 	t.Parallel()
 	const service, home, servers, web, thief = "garden--service", "garden", "garden-dns", "garden-web", "garden-thief"

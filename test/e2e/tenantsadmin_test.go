@@ -56,16 +56,16 @@ func TestATenantsAdmin(t *testing.T) {
 	}
 }
 
-// deed is a row of the table: what somebody does, by which command, and what he is told.
+// deed is a row of the table: what the user does, by which command, and what the user is told.
 type deed struct {
 	what    string
 	command []string
-	// answer is how he is told, and told the words that are there, if it matters which.
+	// answer is how the user is told, and told the words that are given, where it matters which.
 	answer, told string
 }
 
-// The ways in which somebody is told: the command succeeds, or fails, or it succeeds and an Event in his namespace or a condition of his
-// Network says the rest.
+// The ways in which a user is told. The command succeeds, or it fails, or it succeeds and the rest stands in an Event in the user's
+// namespace or in a condition of the user's Network.
 const (
 	answerYes       = "yes"
 	answerNo        = "no"
@@ -114,7 +114,7 @@ func deedsOfDocs(t *testing.T) []deed {
 	return out
 }
 
-// somebody is who has a kubeconfig of his own.
+// somebody is a user with a kubeconfig.
 type somebody struct{ kubeconfig string }
 
 // adminOf is a ServiceAccount with a token, as a program outside of the cluster has it.
@@ -151,8 +151,8 @@ func (s somebody) kubectl(ctx context.Context, args ...string) (printed string, 
 	return string(out), err
 }
 
-// does does what stands in a row. A right that he has comes some time after its object: what fails is tried again. What must fail
-// must not succeed once.
+// does runs the command of a row. The user gets a right some time after the object is created, so a command that fails is tried
+// again. A command that must fail must not succeed once.
 func (s somebody) does(t *testing.T, d deed) {
 	t.Helper()
 	cluster.Eventually(t, cluster.Patience, strings.Join(d.command, " "), func(ctx context.Context) error {

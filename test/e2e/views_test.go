@@ -22,8 +22,8 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// TestTenantSeesHisOwn: with the built-in role view in his namespace a tenant sees his Network and his pods' own addresses, and nothing of
-// another namespace that shares the Network, nor the Network itself.
+// TestTenantSeesHisOwn: with the built-in role view in a namespace, a tenant sees its Network and its pods' own addresses. The tenant
+// does not see another namespace that shares the Network, nor the Network object itself.
 func TestTenantSeesHisOwn(t *testing.T) {
 	t.Parallel()
 	env.Network(t, "views", v1alpha1.NetworkSpec{
@@ -72,7 +72,7 @@ func TestTenantSeesHisOwn(t *testing.T) {
 		}
 		return nil
 	})
-	// The columns that kubectl shows him, and the one-liner of docs/api/pods.md.
+	// The columns that kubectl shows to the tenant, and the one-liner of docs/api/pods.md.
 	shows := func(want []string, args ...string) {
 		t.Helper()
 		cluster.Eventually(t, cluster.Patience, fmt.Sprintf("kubectl get %v", args), func(ctx context.Context) error {

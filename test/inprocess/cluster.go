@@ -141,7 +141,7 @@ func authority(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// Kubeconfig is a file by which a user reaches the cluster, his namespace being red.
+// Kubeconfig returns the path of a file by which a user reaches the cluster. The user's namespace is red.
 func (c *Cluster) Kubeconfig(user string) string { return c.kubeconfig(user, user, c.served.URL) }
 
 // KubeconfigAway is one where nobody answers for the API inspect.atoll.dev.

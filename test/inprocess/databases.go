@@ -108,7 +108,7 @@ func newDatabase(dir, schema string) (d database, stop func(), err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = d.Serve("unix", path) // It ends when it is closed; whoever connects before says why he cannot.
+		_ = d.Serve("unix", path) // It ends when d is closed. A client that cannot connect reports why.
 	}()
 	d.address = "unix:" + path
 	err = wait.For(context.Background(), wait.Patience, func(context.Context) error {

@@ -62,7 +62,7 @@ func may(user string, r right) bool {
 	return false
 }
 
-// review answers who somebody is, and what he may; false if it was asked something else.
+// review answers who a user is and what the user may do; it returns false for any other request.
 func (s *server) review(w http.ResponseWriter, q request) bool {
 	if q.Method != http.MethodPost {
 		return false

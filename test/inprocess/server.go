@@ -23,7 +23,7 @@ import (
 	api "github.com/atoll-net/atoll/pkg/apis/inspect/v1alpha1"
 )
 
-// server is an API server for those who read lists, watch, patch and create. A user is known by a token that is his name.
+// server is an API server for clients that read lists, watch, patch and create. The token of a user is the user's name.
 type server struct {
 	objects *objects
 	// inspection is where the API inspect.atoll.dev is served; nil: nobody answers for it.

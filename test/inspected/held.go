@@ -133,7 +133,7 @@ func InspectedWorld(t testing.TB) *World {
 	w.Objects.Policies[policy] = &model.Policy{
 		Key: policy, Tier: model.TierTenant, Subject: match.Pods{Namespace: "red"}, Isolates: [2]bool{true, false},
 	}
-	// Somebody labels his namespace with a Network that does not admit it.
+	// A user labels the namespace intruder with a Network that does not admit it.
 	w.Objects.Networks["blue"].Tenant = "them"
 	w.Objects.Namespaces["blue"].Labels[model.LabelTenant] = "them"
 	w.Objects.Namespaces["intruder"] = &model.Namespace{Name: "intruder", Labels: map[string]string{model.LabelNetwork: "blue"}}

@@ -17,8 +17,8 @@ type Usage struct {
 	all, stolen time.Duration
 	// Ours is what we used, the programs that we started, and whoever else was said to take part.
 	Ours time.Duration
-	// Programs is that time by the programs' names. What has ended already and was waited for counts for who waited, under
-	// his name and Ended.
+	// Programs is that time by the programs' names. The time of an ended child counts for the parent that waited for it, under the
+	// parent's name and Ended.
 	Programs map[string]time.Duration
 }
 

@@ -126,7 +126,7 @@ func (c *Central) SBCtl(ctx context.Context, args ...string) (string, error) {
 	return c.ctl(ctx, "ovn-sbctl", append([]string{"--db=" + c.SBAddress(), "--timeout=20"}, args...)...)
 }
 
-// Client runs ovn-sbctl as somebody else would: with an address and options of his own.
+// Client runs ovn-sbctl as any other client would. The caller passes the address and the options.
 func (c *Central) Client(ctx context.Context, args ...string) (string, error) {
 	return c.ctl(ctx, "ovn-sbctl", append([]string{"--timeout=20"}, args...)...)
 }

@@ -181,9 +181,9 @@ func served(t *testing.T, n between.Network) between.Service {
 	return out
 }
 
-// askBetween waits until all Networks say of each other what they should, has every pod dial everything, and what did not come
-// out so again, until all does; then it has them look up all names. It returns the paths, what was seen of them, and how many
-// names there are. Where nothing was open before, somebody who hears what he must not is no matter of waiting.
+// askBetween waits until the status of all Networks is as expected. Then every pod dials everything, and failed paths are tried
+// again until all come out as expected. Then the pods look up all names. It returns the paths, what was seen of them, and how many
+// names resolved. Where nothing was open before, an answer that must not arrive fails at once, without waiting.
 func askBetween(t *testing.T, world between.World, when string, closed bool) (paths []random.Path, seen []random.Seen, found int) {
 	t.Helper()
 	edges := between.Edges(world.Networks)

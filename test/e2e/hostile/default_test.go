@@ -165,8 +165,8 @@ func TestSlicesByHand(t *testing.T) {
 	}
 }
 
-// TestNodePortsByHand: who may write all of a namespace leads the outside to others by a node port of his own: by a slice, and by
-// Endpoints, of which Kubernetes makes one.
+// TestNodePortsByHand: a user who may write everything in a namespace uses a node port of the namespace's Service to lead outside
+// traffic to others' pods: by a slice, and by Endpoints, from which Kubernetes makes a slice.
 func TestNodePortsByHand(t *testing.T) {
 	owner := everything(t)
 	victim, node := faces(member(t, "victims/far"))[0].String(), env.NodeAddresses(t, "n1")[0]

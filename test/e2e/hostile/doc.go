@@ -1,5 +1,5 @@
-// Package hostile attacks Atoll on a real cluster, as docs/security.md promises that one may: as a tenant who may do in
-// his namespace what the role edit allows, from a pod with and without capabilities, from a pod of the default Network.
+// Package hostile attacks Atoll on a real cluster, in the roles that docs/security.md names: as a tenant who has the role edit in a
+// namespace, from a pod with and without capabilities, and from a pod of the default Network.
 //
 // An attack says what is tried, and what the attacker has if it succeeds. It is tried three times: as the cluster is, where
 // it has to fail; with the defence that holds it taken out, where it has to succeed, or else its failing showed nothing;

@@ -16,7 +16,7 @@ import (
 	"github.com/atoll-net/atoll/test/e2e/cluster"
 )
 
-// TestNetworksAreNotNamed: a tenant asks for a Network that exists and for one that does not, and compares what he is told.
+// TestNetworksAreNotNamed: a tenant asks for a Network that exists and for one that does not, and compares the answers.
 func TestNetworksAreNotNamed(t *testing.T) {
 	edit := mallory(t)
 	told := func(ctx context.Context, pod, network string) (string, error) {
@@ -55,8 +55,8 @@ func TestNetworksAreNotNamed(t *testing.T) {
 	)
 }
 
-// TestNamespacesAreTheOperators: a user who may write his namespace, but no Network, gives it another's Network, a tenant's
-// name, the rights of infrastructure, external addresses.
+// TestNamespacesAreTheOperators: a user may write a namespace, but no Network. The user gives the namespace another's Network, a
+// tenant's name, the rights of infrastructure, and external addresses.
 func TestNamespacesAreTheOperators(t *testing.T) {
 	owner := everything(t)
 	patches := func(what, key, value string, subresources ...string) attempt {

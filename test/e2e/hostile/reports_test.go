@@ -93,8 +93,8 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 	}}.holds(t, attacks...)
 }
 
-// TestNodesTellOfThemselves: who has taken over the agent of one node writes what another one tells, so that its addresses are
-// open; a tenant does, whatever namespace is his.
+// TestNodesTellOfThemselves: an attacker who controls the agent of one node writes the report of another, to open its addresses. A
+// tenant tries the same from the tenant's namespace.
 func TestNodesTellOfThemselves(t *testing.T) {
 	stolen := nodeReports(t, rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:atoll-system:atoll-agent",

@@ -116,8 +116,8 @@ func TestForgedAnnotations(t *testing.T) {
 	)
 }
 
-// TestForgedObjects: what else a tenant must not write, in the name of the controller or of those who own Networks, even
-// where RBAC lets him.
+// TestForgedObjects: other objects that a tenant must not write, in the name of the controller or of Network owners, even where
+// RBAC permits it.
 func TestForgedObjects(t *testing.T) {
 	owner := everything(t)
 	mirror := func(manager string) attempt {

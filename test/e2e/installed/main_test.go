@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// install is what a user does, with the kustomization of the sandbox's addresses in place of his own.
+// install does what a user does. The kustomization has the sandbox's addresses in place of the user's.
 func install(ctx context.Context) error {
 	if out, err := atoll(ctx, "install", "-k", filepath.Join(env.Root, "dist/overlays/sandbox"),
 		"--timeout="+installWithin.String()); err != nil {
