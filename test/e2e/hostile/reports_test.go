@@ -94,7 +94,7 @@ func TestAddressesThatTheAPIDoesNotList(t *testing.T) {
 }
 
 // TestNodesTellOfThemselves: an attacker who controls the agent of one node writes the report of another, to open its addresses. A
-// tenant tries the same from the tenant's namespace.
+// user who may write everything in a namespace tries the same.
 func TestNodesTellOfThemselves(t *testing.T) {
 	stolen := nodeReports(t, rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:atoll-system:atoll-agent",
