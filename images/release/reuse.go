@@ -22,8 +22,7 @@ import (
 // keptImages is how many sets of images are kept. One is some 100 MB.
 const keptImages = 3
 
-// reuse builds images, unless a directory has those of the very same parts already, and links their files into b.out. It returns
-// what it built.
+// reuse links images into b.out. It takes those that dir has of the very same parts, and builds the others. It returns the images.
 func (b builder) reuse(ctx context.Context, recipes []recipe, dir string) ([]built, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -157,7 +157,7 @@ func (r *relay) lead(ctx context.Context, pod net.Conn) {
 // dial connects to one of the servers, by chance, and to another one if that does not answer.
 func (r *relay) dial(ctx context.Context) (net.Conn, error) {
 	servers := slices.Clone(r.servers())
-	//nolint:gosec // who is asked first is no secret
+	//nolint:gosec // The order is no secret.
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
 	err := errors.New("none is known")
 	for _, server := range servers {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAnotherUserOfTheMachine has the browser's cookie, and asks by real sockets: the page is not shown. The control is the user
-// who opened it, by further connections.
+// TestAnotherUserOfTheMachine: another user of the machine sends the browser's cookie by real sockets, and does not see the page.
+// The control: the user who opened the page sees it by a new connection.
 func TestAnotherUserOfTheMachine(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := Listen(at)

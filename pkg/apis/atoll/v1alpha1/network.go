@@ -248,8 +248,8 @@ type CompatiblePeer struct {
 	// +optional
 	Mode CompatibilityMode `json:"mode,omitempty"`
 
-	// With mode ByFace: their pods also dial this Network's pods by own addresses, where these do not conflict with
-	// what the addresses mean to them. A Network of another tenant must list this one in usesAddressesOf. Mode Routed
+	// With mode ByFace: their pods also dial this Network's pods by own addresses, except addresses that lead
+	// elsewhere in their own Network. A Network of another tenant must list this one in usesAddressesOf. Mode Routed
 	// implies it.
 	//
 	// +optional

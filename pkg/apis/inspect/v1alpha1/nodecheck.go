@@ -7,8 +7,7 @@ import (
 )
 
 // NodeCheck says whether what is on a node is what its agent wants there: ports on OVN's bridge, portholes, and the node's own
-// side. Its name is the node's. To get one is to have the agent look; to update one, with spec.repair, is to have it put right
-// what differs.
+// side. Its name is the node's. A get has the agent look. An update with spec.repair has the agent repair the differences.
 type NodeCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

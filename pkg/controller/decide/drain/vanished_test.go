@@ -82,8 +82,8 @@ func TestAPodThatVanishes(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatNodesKeep: a pod that left the Service keeps its connections while it is there. A pod that was seen to end
-// has told its clients. An address that another pod of the Service has by now is not forgotten.
+// TestConnectionsThatNodesKeep: a pod that left the Service keeps its connections while it exists. A pod that was seen to end
+// has closed its connections itself. Nodes do not forget connections to an address that another pod of the Service has now.
 func TestConnectionsThatNodesKeep(t *testing.T) {
 	t.Parallel()
 	v, p := newVanishing(), backend("p", 1)
